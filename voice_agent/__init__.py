@@ -1,0 +1,1 @@
+"""A voice agent that answers as fast as a person."""
