@@ -1,0 +1,50 @@
+"""A stretch of caller speech over the agent: a claim to the turn, a backchannel, or a mere noise?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from voice_agent.turn_taking.wording import is_backchannel, words
+
+
+class Verdict(Enum):
+    """What an overlap is, as far as can be told."""
+
+    OPEN = "open"
+    CLAIM = "claim"
+    NOISE = "noise"
+
+
+@dataclass(slots=True)
+class Overlap:
+    """One overlap, from the caller's onset on.
+
+    Attributes:
+        started: When the gate heard the caller (s).
+        after_question: What the caller had heard of the agent ended in a question.
+        ended: When the caller's sound ended (s); None while it lasts.
+        text: The recogniser's latest words for it.
+        ducked: The agent's voice was lowered.
+        paused: The agent was silenced.
+    """
+
+    started: float
+    after_question: bool = False
+    ended: float | None = None
+    text: str = ""
+    ducked: bool = False
+    paused: bool = False
+
+    def verdict(self, at: float, *, patience_s: float) -> Verdict:
+        """Judge at time ``at`` (s).
+
+        A word that is no backchannel claims the turn. A sound that has been over for ``patience_s`` and brought no
+        such word claims nothing. Length alone claims nothing either: the agent is silent by then, and a long noise
+        must not cost the caller the rest of the reply.
+        """
+        if words(self.text) and not is_backchannel(self.text, after_question=self.after_question):
+            return Verdict.CLAIM
+        if self.ended is not None and at - self.ended >= patience_s:
+            return Verdict.NOISE
+        return Verdict.OPEN
