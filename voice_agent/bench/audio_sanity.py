@@ -20,10 +20,10 @@ EDGE_MS = 8.0
 CONTEXT_MS = 40.0
 STEEP_DB = 12.0
 LOUD_DBFS = -30.0
-"""A hole (an underrun) is a run of at least `HOLE_MS` below `HOLE_DBFS` with steep edges: within `EDGE_MS` of it, speech
-is at most `STEEP_DB` below what it is within `CONTEXT_MS`, and that is loud. A pause or a stop consonant fades out. The
-level isn't zero because a codec lets a hole at the sender ring: with 180 holes of 20 to 80 ms cut into loud piper speech
-before Opus (96 kbit/s) these values found 93 %, and none in 21 s of the same speech left whole."""
+"""A hole (an underrun) is a run of at least `HOLE_MS` below `HOLE_DBFS` with steep edges: within `EDGE_MS` of it the
+level is at most `STEEP_DB` under that within `CONTEXT_MS`, and that is loud. A pause or a stop consonant fades out. The
+run isn't zero, because a codec lets a hole at the sender ring: of 180 holes of 20 to 80 ms, cut into loud piper speech
+before Opus (96 kbit/s), these values found 93 %, and none in 21 s of the same speech left whole."""
 
 
 @dataclass(frozen=True)
