@@ -97,6 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
             misunderstood += not understood
             write_flac(path, samples, RATE)
             index[path.name] = {"says": utterance, "voice": voice, "recognised": recognised}
+    index = {name: entry for name, entry in index.items() if (options.out / name).exists()}
     index_path.write_text(yaml.safe_dump(index, sort_keys=True, allow_unicode=True, width=120), encoding="utf-8")
     return 1 if misunderstood else 0
 

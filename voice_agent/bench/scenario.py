@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 SCENARIOS = Path(__file__).parent / "scenarios"
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 PAUSE = re.compile(r"\[(\d+(?:\.\d+)?)\]")
 
 
@@ -29,6 +29,9 @@ def _checked_pattern(pattern: str) -> str:
 
 
 Pattern = Annotated[str, BeforeValidator(_checked_pattern)]
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+WEEKDAYS: tuple[str, ...] = get_args(Weekday)
+Day = Weekday | Literal["tomorrow"]
 
 
 class ScenarioError(ValueError):
@@ -56,36 +59,59 @@ class Part(_Strict):
     done: Pattern | None = None
 
 
+class Booking(_Strict):
+    """What must be in the database after a call; the date is the call's."""
+
+    name: str
+    time: str = Field(pattern=r"^\d\d:\d\d$")
+    party: int = Field(ge=1)
+
+
 class Call(_Strict):
-    """One telephone call; `voice` is the flite voice its recordings prefer."""
+    """One telephone call.
+
+    `voice` is the flite voice its recordings prefer. `dates` are the ways the caller may name the day of the booking,
+    the first that can be used is; `{date}` stands for it in what is said.
+    """
 
     caller: str
     voice: str
     parts: list[Part] = Field(min_length=1)
+    dates: list[Day] = Field(min_length=1)
+    booking: Booking
+
+    def day_named(self, today: dt.date, closed: Sequence[str]) -> tuple[str, dt.date]:
+        """Choose the day of the booking: how it is named, and the date meant; raises ScenarioError if none is open."""
+        for name in self.dates:
+            day = meant_by(name, today)
+            # On a Friday "on Friday" may mean today.
+            if WEEKDAYS[day.weekday()] not in closed and WEEKDAYS[today.weekday()] != name:
+                return name, day
+        raise ScenarioError(f"{self.caller} can't book on {' or '.join(self.dates)} when today is {today:%A %d %B %Y}")
 
 
-class Booking(_Strict):
-    """A booking that must be in the database afterwards."""
+def meant_by(day: str, today: dt.date) -> dt.date:
+    """Return the date of `tomorrow` or of the next weekday of that name, never today."""
+    if day == "tomorrow":
+        return today + dt.timedelta(days=1)
+    return today + dt.timedelta(days=(WEEKDAYS.index(day) - today.weekday() - 1) % 7 + 1)
 
-    name: str
-    date: str = Field(pattern="^(tomorrow|" + "|".join(WEEKDAYS) + ")$")
-    time: str = Field(pattern=r"^\d\d:\d\d$")
-    party: int = Field(ge=1)
 
-    def on(self, today: dt.date) -> dt.date:
-        """Return the day that `date` means when said today: a weekday is the next one of that name, never today."""
-        if self.date == "tomorrow":
-            return today + dt.timedelta(days=1)
-        return today + dt.timedelta(days=(WEEKDAYS.index(self.date) - today.weekday() - 1) % 7 + 1)
+def spoken(utterance: str, day: str) -> str:
+    """Put the name of a day into an utterance."""
+    words = day if day == "tomorrow" else f"on {day.title()}"
+    filled = utterance.replace("{date}", words)
+    return filled[:1].upper() + filled[1:]
 
 
 class Scenario(_Strict):
-    """A file of scripted calls."""
+    """A file of scripted calls. `closed` are the weekdays without a table, `again` what makes a caller repeat."""
 
     name: str
+    time_zone: str
+    closed: list[Weekday]
     again: Pattern
     calls: list[Call] = Field(min_length=1)
-    bookings: list[Booking]
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -99,9 +125,9 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def utterances(call: Call) -> list[str]:
-    """Return everything the caller might say in a call, each once."""
+    """Return everything the caller might say in a call, each once, with every name of the day."""
     said = [text for part in call.parts for text in [*(turn.say for turn in part.turns), part.otherwise] if text]
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(spoken(text, day) for text in said for day in call.dates))
 
 
 def fragments(utterance: str) -> list[tuple[str, float]]:
@@ -117,8 +143,10 @@ class Dialogue:
     MOST_REPEATS = 2
     MOST_OTHERWISE = 2
 
-    def __init__(self, call: Call, again: str) -> None:
+    def __init__(self, call: Call, again: str, day: str) -> None:
+        """`day` is how the booking's date is named, one of `call.dates`."""
         self.call = call
+        self.day = day
         self.unfinished: list[str] = []
         """Parts given up because the agent asked for something the script has no answer to."""
         self._again = re.compile(again, re.IGNORECASE)
@@ -170,11 +198,11 @@ class Dialogue:
         # Nothing is an answer before the part's first words: the greeting may well ask for a name.
         for index in [*asked, *unsaid] if begun or not unsaid else unsaid:
             self._used[index] += 1
-            return part.turns[index].say
+            return spoken(part.turns[index].say, self.day)
         if part.done is None:
             return None
         if part.otherwise and self._otherwise < self.MOST_OTHERWISE:
             self._otherwise += 1
-            return part.otherwise
+            return spoken(part.otherwise, self.day)
         self.unfinished.append(part.about)
         return None
