@@ -1,0 +1,273 @@
+import { Api, ApiError } from "../api.js";
+import type { AgentAudible } from "../audio/gap-detector.js";
+import type { LevelFrame } from "../audio/level-framer.js";
+import { AudioMonitor } from "../audio/monitor.js";
+import type { ServerMessage } from "../contract.js";
+import { openMicrophone, silentTrack } from "./microphone.js";
+import type { CallEvent, Notice } from "./model.js";
+import { Peer } from "./peer.js";
+
+/** Media must flow this long after the answer, ms. */
+const connectMs = 15_000;
+/** The server learns the offset of this page's clock from pings, ms apart. */
+const pingMs = 2_000;
+
+export interface SessionListener {
+  onEvent(event: CallEvent): void;
+  onLevels(frames: readonly LevelFrame[]): void;
+}
+
+/**
+ * One call, from the press of the button to the last packet. Owns everything that a call opens and closes all of it, once.
+ */
+export class CallSession {
+  private readonly context = new AudioContext({ latencyHint: "interactive" });
+  private readonly loudspeaker = new Audio();
+  private readonly silence = silentTrack(this.context);
+  private microphone: MediaStream | null = null;
+  private monitor: AudioMonitor | null = null;
+  private peer: Peer | null = null;
+  private callId: string | null = null;
+  private connectTimer: ReturnType<typeof setTimeout> | undefined;
+  private pingTimer: ReturnType<typeof setInterval> | undefined;
+  private readonly pings = new Map<number, number>();
+  private muted = false;
+  private connected = false;
+  private closed = false;
+
+  constructor(
+    private readonly api: Api,
+    private readonly listener: SessionListener,
+  ) {}
+
+  /**
+   * Dials. What goes wrong is told as a `failed` event.
+   *
+   * @param microphone null to listen only; the session closes it
+   * @throws {ApiError} of kind `unauthorized`, for the caller to ask for a token
+   */
+  async start(microphone: MediaStream | null): Promise<void> {
+    this.microphone = microphone;
+    const track = microphone?.getAudioTracks()[0] ?? this.silence;
+    this.followMicrophone(microphone);
+    try {
+      await this.context.resume();
+      this.monitor = await AudioMonitor.open(this.context, {
+        onLevels: (frames) => this.listener.onLevels(frames),
+        onAgentAudible: (event) => this.reportAudible(event),
+      });
+      if (this.ended()) return;
+      this.monitor?.attach("caller", microphone);
+      this.peer = new Peer(track, {
+        onOpen: () => this.onOpen(),
+        onMessage: (message) => this.onMessage(message),
+        onRemoteStream: (stream) => this.onRemoteStream(stream),
+        onSteady: (steady) => this.listener.onEvent({ type: "steady", steady }),
+        onLost: () => this.fail(lostNotice(this.connected)),
+      });
+      const answer = await this.peer.connect((offer) => this.api.offer(offer));
+      this.callId = answer.call_id;
+      if (this.ended()) {
+        this.api.hangUp(answer.call_id); // hung up while the server was answering
+        return;
+      }
+      this.listener.onEvent({ type: "accepted", callId: answer.call_id });
+      if (!this.connected) this.connectTimer = setTimeout(() => this.fail(noMediaNotice), connectMs);
+    } catch (error) {
+      if (error instanceof ApiError && error.kind === "unauthorized") {
+        this.close();
+        throw error;
+      }
+      this.fail(failureNotice(error));
+    }
+  }
+
+  setMuted(muted: boolean): void {
+    this.muted = muted;
+    for (const track of this.microphone?.getAudioTracks() ?? []) track.enabled = !muted;
+    this.peer?.send({ type: "mute", muted });
+    this.listener.onEvent({ type: "muted", muted });
+  }
+
+  /**
+   * Takes a microphone into a call that only listened so far.
+   *
+   * @throws {MicrophoneError}
+   */
+  async addMicrophone(): Promise<void> {
+    const microphone = await openMicrophone();
+    const [track] = microphone.getAudioTracks();
+    if (track === undefined || this.ended() || this.peer === null) {
+      stop(microphone);
+      return;
+    }
+    this.microphone = microphone;
+    track.enabled = !this.muted;
+    await this.peer.replaceTrack(track);
+    this.monitor?.attach("caller", microphone);
+    this.followMicrophone(microphone);
+    this.listener.onEvent({ type: "listen-only", listenOnly: false });
+  }
+
+  /** Ends the call. Safe at any moment, also twice. */
+  hangUp(reason = "You hung up."): void {
+    if (this.ended()) return;
+    this.peer?.send({ type: "hangup" });
+    if (this.callId !== null) this.api.hangUp(this.callId);
+    this.close();
+    this.listener.onEvent({ type: "ended", now: performance.now(), reason });
+  }
+
+  private fail(notice: Notice): void {
+    if (this.ended()) return;
+    if (this.callId !== null) this.api.hangUp(this.callId);
+    this.close();
+    this.listener.onEvent({ type: "failed", now: performance.now(), notice });
+  }
+
+  private ended(): boolean {
+    return this.closed;
+  }
+
+  private close(): void {
+    this.closed = true;
+    clearTimeout(this.connectTimer);
+    clearInterval(this.pingTimer);
+    this.peer?.close();
+    this.monitor?.close();
+    stop(this.microphone);
+    this.silence.stop();
+    this.loudspeaker.srcObject = null;
+    void this.context.close();
+  }
+
+  private onOpen(): void {
+    this.connected = true;
+    clearTimeout(this.connectTimer);
+    this.listener.onEvent({ type: "connected", now: performance.now() });
+    if (this.muted) this.peer?.send({ type: "mute", muted: true });
+    this.ping();
+    this.pingTimer = setInterval(() => this.ping(), pingMs);
+  }
+
+  private onRemoteStream(stream: MediaStream): void {
+    // The element plays; the monitor listens. Chromium feeds a remote track to Web Audio only while an element has it.
+    this.loudspeaker.srcObject = stream;
+    this.loudspeaker.play().catch((error: unknown) => {
+      if (this.ended()) return; // closing takes the stream away, which also rejects
+      console.warn("playback:", error);
+      this.listener.onEvent({ type: "notice", notice: silentPageNotice });
+    });
+    this.monitor?.attach("agent", stream);
+  }
+
+  private onMessage(message: ServerMessage): void {
+    this.listener.onEvent({ type: "server", message });
+    switch (message.type) {
+      case "caption":
+        // Words that the recogniser heard in speech over the agent's voice make it a turn.
+        if (message.role === "caller" ? message.final && message.text !== "" : message.heard_text !== null) {
+          this.monitor?.detector.callerTookTurn();
+        }
+        break;
+      case "pong": {
+        const sentAt = this.pings.get(message.client_ms);
+        this.pings.delete(message.client_ms);
+        if (sentAt !== undefined) this.listener.onEvent({ type: "round-trip", ms: performance.now() - sentAt });
+        break;
+      }
+      case "bye":
+        this.close();
+        this.listener.onEvent({ type: "ended", now: performance.now(), reason: reasonText(message.reason) });
+        break;
+      default:
+        break;
+    }
+  }
+
+  /** Every `client_ms` is on the audio context's clock, so that the server can place it by the pings. */
+  private ping(): void {
+    const clientMs = this.context.currentTime * 1000;
+    if (this.pings.size > 10) this.pings.clear(); // a server that doesn't answer
+    this.pings.set(clientMs, performance.now());
+    this.peer?.send({ type: "ping", client_ms: clientMs });
+  }
+
+  private reportAudible({ at, gap }: AgentAudible): void {
+    const gapMs = gap === null ? null : Math.round(gap * 1000);
+    this.peer?.send({ type: "agent_audible", client_ms: at * 1000, gap_ms: gapMs });
+    if (gapMs !== null) this.listener.onEvent({ type: "gap", gapMs });
+  }
+
+  /** A microphone that is unplugged in a call leaves the caller listening. */
+  private followMicrophone(microphone: MediaStream | null): void {
+    const track = microphone?.getAudioTracks()[0];
+    if (track === undefined) return;
+    track.onended = () => {
+      if (this.ended()) return;
+      this.microphone = null;
+      this.monitor?.attach("caller", null);
+      void this.peer?.replaceTrack(this.silence);
+      this.listener.onEvent({ type: "listen-only", listenOnly: true });
+      this.listener.onEvent({ type: "microphone", problem: "no-device" });
+    };
+  }
+}
+
+function stop(stream: MediaStream | null): void {
+  for (const track of stream?.getTracks() ?? []) track.stop();
+}
+
+function reasonText(reason: string): string {
+  switch (reason) {
+    case "":
+    case "hangup":
+      return "The call has ended.";
+    case "agent_hangup":
+    case "end_call":
+      return "The agent ended the call.";
+    default:
+      return /\s/.test(reason) ? reason : `The call has ended: ${reason.replaceAll("_", " ")}.`;
+  }
+}
+
+const silentPageNotice: Notice = {
+  tone: "warning",
+  title: "Your browser blocks sound",
+  text: "Allow sound for this page in the site settings beside the address, then call again.",
+};
+
+const noMediaNotice: Notice = {
+  tone: "error",
+  title: "No sound gets through",
+  text: "The server answered, but audio can’t reach it. A firewall or VPN may block UDP: try another network.",
+};
+
+function lostNotice(connected: boolean): Notice {
+  return connected
+    ? {
+        tone: "error",
+        title: "The call broke off",
+        text: "The connection to the agent was lost. What was said is kept below; you can call again.",
+      }
+    : noMediaNotice;
+}
+
+function failureNotice(error: unknown): Notice {
+  if (error instanceof ApiError) {
+    switch (error.kind) {
+      case "busy":
+        return { tone: "warning", title: "All lines are busy", text: `${error.message} Try again in a moment.` };
+      case "unreachable":
+        return {
+          tone: "error",
+          title: "The server can’t be reached",
+          text: `${error.message} Check that it is running and that you are online, then call again.`,
+        };
+      default:
+        return { tone: "error", title: "The call was refused", text: error.message };
+    }
+  }
+  const text = error instanceof Error ? error.message : String(error);
+  return { tone: "error", title: "The call couldn’t be set up", text: `Your browser reported: ${text}` };
+}
