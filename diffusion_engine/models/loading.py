@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,20 +54,52 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32, device: str 
         CheckpointError: as `read_config`; or a tensor is missing, misshapen or unreadable.
     """
     config, family = read_config(folder)
+    files = _tensor_files(folder)
+    needed = {name for names in family.weights(config).values() for name in names}
+    tensors = {name: _read_tensor(folder, files, name) for name in sorted(needed)}
+    try:
+        return load_state(config, family, tensors, dtype=dtype, device=device)
+    except ShapeError as wrong:
+        raise CheckpointError(files[wrong.names[0]], str(wrong), field=" + ".join(wrong.names)) from wrong
+
+
+class ShapeError(ValueError):
+    """Tensors that don't have the shape the configuration asks for.
+
+    Attributes:
+        names: the checkpoint's names of the tensors that make up the parameter.
+    """
+
+    def __init__(self, names: tuple[str, ...], got: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        super().__init__(f"shape {got}, but config.json asks for {wanted}")
+        self.names = names
+
+
+def load_state(
+    config: ModelConfig,
+    family: Family,
+    tensors: Mapping[str, Tensor],
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+) -> Transformer:
+    """Build a transformer from tensors under their checkpoint names.
+
+    Returns:
+        The model in evaluation mode, without gradients.
+
+    Raises:
+        ShapeError: a tensor's shape contradicts the configuration.
+        KeyError: a tensor is missing.
+    """
     with torch.device("meta"):
         model = Transformer(config)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    files = _tensor_files(folder)
     state: dict[str, Tensor] = {}
     for ours, theirs in family.weights(config).items():
-        tensors = [_read_tensor(folder, files, name) for name in theirs]
-        joined = torch.cat(tensors) if len(tensors) > 1 else tensors[0]
+        joined = torch.cat([tensors[name] for name in theirs]) if len(theirs) > 1 else tensors[theirs[0]]
         if tuple(joined.shape) != shapes[ours]:
-            raise CheckpointError(
-                files[theirs[0]],
-                f"shape {tuple(joined.shape)}, but config.json asks for {shapes[ours]}",
-                field=" + ".join(theirs),
-            )
+            raise ShapeError(theirs, tuple(joined.shape), shapes[ours])
         state[ours] = joined.to(dtype=dtype, device=device)
     model.load_state_dict(state, assign=True)
     model.cos, model.sin = rotary_table(config, torch.device(device))
