@@ -1,0 +1,7 @@
+"""The language model over OpenAI's streaming HTTP API: a livekit-agents LLM plugin."""
+
+from voice_agent.llm.endpoint import Endpoint, Timeouts
+from voice_agent.llm.plugin import LLM
+from voice_agent.llm.stream import EngineReport, Messages, RequestStream, Tools
+
+__all__ = ["LLM", "Endpoint", "EngineReport", "Messages", "RequestStream", "Timeouts", "Tools"]
