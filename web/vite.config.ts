@@ -8,5 +8,6 @@ export default defineConfig({
   build: { target: "es2022", sourcemap: true, assetsInlineLimit: 0 },
   worker: { format: "es" },
   server: { proxy: { "/api": callsProcess } },
+  preview: { allowedHosts: ["insecure.test"] }, // a test opens the page at an address without TLS
   test: { include: ["tests/unit/**/*.test.ts"], pool: "threads", maxWorkers: 1 },
 });

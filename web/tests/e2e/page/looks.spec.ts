@@ -1,0 +1,74 @@
+import { callMock, expect, test, turnRecord } from "./fixtures.js";
+import { MockAgent } from "./mock-agent.js";
+
+/** `SCREENSHOTS=folder npm run e2e -- looks` keeps pictures to look at. */
+const folder = process.env.SCREENSHOTS;
+
+const sizes = {
+  small: { width: 320, height: 568 },
+  phone: { width: 390, height: 844 },
+  desktop: { width: 1280, height: 800 },
+};
+
+async function converse(mock: MockAgent): Promise<void> {
+  const dialogue: [caller: string, agent: string, gapMs: number][] = [
+    ["", "Good evening, Trattoria Lucia. How can I help?", 0],
+    ["what time do you open on friday", "On Friday we open at five in the evening, until eleven.", 340],
+    ["great can i book a table for four", "Of course. For which day and time?", -110],
+    ["friday at uh half past seven", "Friday, December fourth, half past seven, a table for four. What name may I", 190],
+    ["smith", "Smith, a table for four on Friday, December fourth, at half past seven. Shall I book it?", 960],
+    ["yes please", "It is booked. Your booking number is forty one.", 610],
+  ];
+  for (const [turn, [caller, agent, gap]] of dialogue.entries()) {
+    if (caller !== "") await mock.caption("caller", turn, caller);
+    await mock.caption("agent", turn, agent, turn === 3 ? { heard_text: "Friday, December fourth, half past seven," } : {});
+    if (turn > 0) await mock.turn(turnRecord(turn, gap, { caller, agent, interrupted: turn === 3 }));
+  }
+  await mock.caption("caller", 6, "and do you have", { final: false });
+}
+
+for (const [name, viewport] of Object.entries(sizes)) {
+  for (const colorScheme of ["light", "dark"] as const) {
+    test.describe(`${name}, ${colorScheme}`, () => {
+      test.use({ viewport, colorScheme });
+
+      test("every stage of a call fits and is within reach", async ({ page, baseURL }) => {
+        const stage = async (stageName: string) => {
+          if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}-${colorScheme}-${stageName}.png` });
+          const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          expect(overflow, `${stageName} scrolls sideways`).toBeLessThanOrEqual(0);
+        };
+        const mock = new MockAgent(page.context(), { record: {} });
+        await mock.install();
+        await page.goto(baseURL ?? "");
+        await expect(page.getByRole("heading", { name: "Front desk" })).toBeVisible();
+        await stage("idle");
+
+        await callMock(page, baseURL ?? "", mock);
+        await mock.send({ type: "state", state: "speaking" });
+        await converse(mock);
+        await mock.speak(true);
+        await page.waitForTimeout(700);
+        await mock.speak(false);
+        await page.waitForTimeout(1200);
+        await mock.speak(true);
+        await page.waitForTimeout(600);
+        await expect(page.getByRole("button", { name: "Hang up" })).toBeInViewport({ ratio: 1 });
+        await stage("call");
+
+        await page.getByRole("button", { name: "Turn 5: gap 610 ms", exact: true }).click();
+        await stage("waterfall");
+
+        await mock.send({ type: "error", code: "engine", message: "The language model is restarting; one moment." });
+        await page.keyboard.press("m");
+        await expect(page.locator(".notice")).toBeVisible();
+        await expect(page.getByRole("button", { name: "Hang up" })).toBeInViewport({ ratio: 1 });
+        await stage("trouble");
+
+        await page.keyboard.press("Escape");
+        await expect(page.getByRole("button", { name: "Call again" })).toBeInViewport({ ratio: 1 });
+        await stage("ended");
+      });
+    });
+  }
+}

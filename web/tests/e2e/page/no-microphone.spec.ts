@@ -1,0 +1,41 @@
+import { chromiumArguments, executablePath } from "../../../playwright.config.js";
+import { expect, test } from "./fixtures.js";
+import { MockAgent } from "./mock-agent.js";
+
+// A device without the fake prompt: a headless browser denies it, as a caller may.
+test.use({
+  launchOptions: {
+    executablePath,
+    args: [...chromiumArguments, "--use-fake-device-for-media-stream", "--host-resolver-rules=MAP insecure.test 127.0.0.1"],
+  },
+});
+
+test("a denied microphone is explained, and still hears the agent", async ({ page, baseURL }) => {
+  const mock = new MockAgent(page.context());
+  await mock.install();
+  await mock.ready(baseURL ?? "");
+  await page.goto(baseURL ?? "");
+  await page.bringToFront();
+  await page.getByRole("button", { name: /^(Call|Try again)$/ }).click();
+  const help = page.locator(".help");
+  await expect(help).toContainText("The microphone is blocked");
+  await expect(help).toContainText("set Microphone to Allow");
+
+  await page.getByRole("button", { name: "Call and only listen" }).click();
+  await expect(page.getByRole("status")).toHaveText("Listening");
+  await expect(page.locator(".mute")).toHaveText(/Only listening/);
+  await expect(page.locator(".mute")).toBeDisabled();
+  await mock.speak(true);
+  await expect(page.getByRole("meter", { name: "Agent level" })).toHaveAttribute("aria-valuetext", /-\d+ decibels/);
+  expect(await mock.hears()).toBeLessThan(0.001);
+});
+
+test("an insecure address is explained before the first press", async ({ page, baseURL }) => {
+  await new MockAgent(page.context()).install();
+  const url = new URL(baseURL ?? "");
+  url.hostname = "insecure.test";
+  await page.goto(url.href);
+  await expect(page.locator(".help")).toContainText("This address can’t use the microphone");
+  await expect(page.getByRole("button", { name: "Try again" })).toBeHidden();
+  await expect(page.getByRole("button", { name: "Call and only listen" })).toBeVisible();
+});
