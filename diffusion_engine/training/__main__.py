@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--data",
         default="voice_agent.agents.front_desk.dialogues:generate",
-        help="a JSONL file of chats, or package.module:function (seed, n, split) that yields them; default: %(default)s",
+        help="JSONL file of chats, or package.module:function (seed, n, split) that yields them; default: %(default)s",
     )
     out.add_argument("--dialogues", type=int, default=12000, help="how many chats to train on; default: %(default)s")
     out.add_argument("--steps", type=int, default=SHIPPED_STEPS, help="optimizer steps; default: %(default)s")
