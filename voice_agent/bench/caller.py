@@ -36,6 +36,7 @@ NO_ANSWER_S = 6.0
 GREETING_S = 8.0
 LONGEST_CALL_S = 240.0
 POLL_S = 0.01
+PING_S = 2.0
 
 
 @dataclass
@@ -65,6 +66,9 @@ class CallLog:
     """How late frames left: `p50`, `p99`, `max`."""
     playout: dict[str, Any] = field(default_factory=dict)
     priority: str = "normal"
+    server_offset_ms: float | None = None
+    """The server's call clock minus the caller's, from the fastest of the pings."""
+    ping_ms: float | None = None
 
 
 class Caller:
@@ -86,8 +90,12 @@ class Caller:
         try:
             await self._peer.connect(url, token)
             self._log.call_id = self._peer.call_id
-            async with asyncio.timeout(LONGEST_CALL_S):
-                await self._talk()
+            pinging = asyncio.create_task(self._ping())
+            try:
+                async with asyncio.timeout(LONGEST_CALL_S):
+                    await self._talk()
+            finally:
+                pinging.cancel()
         except CallError as error:
             self._log.error = str(error)
         except TimeoutError:
@@ -176,7 +184,21 @@ class Caller:
             }
         )
 
+    async def _ping(self) -> None:
+        while True:
+            self._peer.send({"type": "ping", "client_ms": self._clock.now_ms()})
+            await asyncio.sleep(PING_S)
+
+    def _on_pong(self, sent_ms: float, server_ms: float) -> None:
+        took = self._clock.now_ms() - sent_ms
+        if self._log.ping_ms is None or took < self._log.ping_ms:
+            self._log.ping_ms = took
+            self._log.server_offset_ms = server_ms - (sent_ms + took / 2)
+
     def _on_message(self, message: dict[str, Any]) -> None:
+        if message.get("type") == "pong":
+            self._on_pong(float(message["client_ms"]), float(message["server_ms"]))
+            return
         self._log.messages.append({"at_ms": round(self._clock.now_ms(), 1), **message})
         match message.get("type"):
             case "state":

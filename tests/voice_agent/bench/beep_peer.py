@@ -41,6 +41,7 @@ class BeepPeer:
     """`replies`: captions of its answers, in order, the first at once; None makes it an echo instead."""
 
     HANG_OVER_FRAMES = 10
+    CLOCK_AHEAD_MS = 5000.0
 
     def __init__(self, replies: list[str] | None) -> None:
         self.received: list[dict] = []
@@ -59,7 +60,7 @@ class BeepPeer:
         @self._peer.on("datachannel")
         def on_datachannel(channel):
             self._channel = channel
-            channel.on("message", lambda text: self.received.append(json.loads(text)))
+            channel.on("message", self._on_text)
             if self._replies:
                 self._reply()
 
@@ -71,6 +72,14 @@ class BeepPeer:
     async def close(self) -> None:
         await self._peer.close()
         await asyncio.gather(*self._tasks)
+
+    def _on_text(self, text: str) -> None:
+        message = json.loads(text)
+        self.received.append(message)
+        if message["type"] == "ping":
+            self._send(
+                type="pong", client_ms=message["client_ms"], server_ms=message["client_ms"] + self.CLOCK_AHEAD_MS
+            )
 
     def _send(self, **message) -> None:
         self._channel.send(json.dumps(message))

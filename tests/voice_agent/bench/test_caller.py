@@ -80,6 +80,8 @@ async def test_a_scripted_call_is_spoken_recorded_and_measured():
     ]
     assert log.unfinished == []
     assert {"type": "hangup"} in peer.received
+    # The peer answers a ping with its sender's time plus a constant, so half of the way there and back is missing.
+    assert log.server_offset_ms == pytest.approx(peer.CLOCK_AHEAD_MS - log.ping_ms / 2)
 
     recording = caller.recording()
     turns = measure_turns(recording[:, 0], recording[:, 1], RATE, [Span(t.start, t.end) for t in log.turns])
