@@ -32,7 +32,9 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
 
 @given(dialogues(), st.sampled_from([4, 8, 16]), st.integers(0, 1000))
 @settings(deadline=None)
-def test_a_mask_learns_the_token_after_the_one_that_its_anchor_gives(dialogue: Dialogue, length: int, seed: int) -> None:
+def test_a_mask_learns_the_token_after_the_one_that_its_anchor_gives(
+    dialogue: Dialogue, length: int, seed: int
+) -> None:
     rows = layout(dialogue, MASKS, random.Random(seed), length=length, max_rows=2000)
     ends = dict.fromkeys(range(len(dialogue.tokens)), 0)
     for start, end in dialogue.replies:
