@@ -78,11 +78,17 @@ def _demo(options: argparse.Namespace) -> int:
             url = options.url.rstrip("/")
         else:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-agent-demo-")))
-            port, database = free_port(), data / "bookings.db"
+            database, port = data / "bookings.sqlite", free_port()
             url = f"http://127.0.0.1:{port}"
             print("starting voice-agent serve ...", flush=True)
-            command = [*serve_command(port, data), *options.serve]
-            stack.enter_context(running_server(command, url, options.out / "server.log"))
+            settings = {
+                "VOICE_AGENT_HOST": "127.0.0.1",
+                "VOICE_AGENT_PORT": str(port),
+                "VOICE_AGENT_DATABASE": str(database),
+                "VOICE_AGENT_RECORD_DIR": str(data / "records"),
+            }
+            command = [sys.executable, "-m", "voice_agent.cli", "serve", *options.serve]
+            stack.enter_context(running_server(command, url, options.out / "server.log", settings))
         info = _get(f"{url}/api/info") or {}
         print(f"answered by {info.get('model', 'an unnamed model')}", flush=True)
         before = cpu_times()
@@ -114,11 +120,6 @@ def _demo(options: argparse.Namespace) -> int:
     _print(result, options.out)
     broken = len(recordings) < len(scenario.calls) or any(log["error"] for log in logs)
     return 1 if broken or missing or result["summary"]["missed"] else 0
-
-
-def serve_command(port: int, data: Path) -> list[str]:
-    """Return the command of a server for a demo, with its data in a folder of its own."""
-    return [sys.executable, "-m", "voice_agent.cli", "serve", "--port", str(port), "--data", str(data)]
 
 
 def _make_call(

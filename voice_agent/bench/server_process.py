@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -32,7 +32,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_server(command: Sequence[str], url: str, log: Path) -> Iterator[None]:
+def running_server(
+    command: Sequence[str], url: str, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Run a server while the block runs, from the moment that its /health says it is ready.
 
     Its output goes to the file `log`. It is asked to stop by SIGTERM, then killed with every child of its session.
@@ -41,12 +43,19 @@ def running_server(command: Sequence[str], url: str, log: Path) -> Iterator[None
         command: program and arguments.
         url: its base URL.
         log: is overwritten.
+        environment: added to this process's own.
 
     Raises:
         ServerError: it ended or wasn't ready in time.
     """
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
         try:
             _wait_until_ready(process, url, log)
             yield
