@@ -1,0 +1,1 @@
+"""Between messages and tokens: tokenizer, chat templates, tool calls, grammars."""

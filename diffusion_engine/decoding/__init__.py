@@ -1,0 +1,25 @@
+"""What one request does with the logits of a pass: strategies, sampling, grammars. No I/O, no scheduling."""
+
+from diffusion_engine.decoding.constraint import Constraint, ConstraintError
+from diffusion_engine.decoding.parameters import DecodingParameters, Sampling, Strategy
+from diffusion_engine.decoding.passes import Decoder, Pass, Progress
+from diffusion_engine.decoding.prefill import PrefillDecoder
+from diffusion_engine.decoding.sampling import NonFiniteLogitsError
+from diffusion_engine.decoding.strategies import STRATEGIES, check_parameters, make_decoder, suppressed_tokens
+
+__all__ = [
+    "STRATEGIES",
+    "Constraint",
+    "ConstraintError",
+    "Decoder",
+    "DecodingParameters",
+    "NonFiniteLogitsError",
+    "Pass",
+    "PrefillDecoder",
+    "Progress",
+    "Sampling",
+    "Strategy",
+    "check_parameters",
+    "make_decoder",
+    "suppressed_tokens",
+]

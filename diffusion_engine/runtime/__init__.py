@@ -1,0 +1,31 @@
+"""Who runs when, and where keys and values live: scheduler, pages, prefix cache, runner, and the `Engine` on top."""
+
+from diffusion_engine.runtime.engine import DrainingError, Engine, Load, OverloadedError
+from diffusion_engine.runtime.request import (
+    EndCause,
+    EndEvent,
+    Event,
+    GenerationRequest,
+    RequestStatistics,
+    TextEvent,
+)
+from diffusion_engine.runtime.runner import Runner, TorchRunner
+from diffusion_engine.runtime.scheduler import EngineStatistics, Limits, Scheduler
+
+__all__ = [
+    "DrainingError",
+    "EndCause",
+    "EndEvent",
+    "Engine",
+    "EngineStatistics",
+    "Event",
+    "GenerationRequest",
+    "Limits",
+    "Load",
+    "OverloadedError",
+    "RequestStatistics",
+    "Runner",
+    "Scheduler",
+    "TextEvent",
+    "TorchRunner",
+]

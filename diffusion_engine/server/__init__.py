@@ -1,0 +1,1 @@
+"""The HTTP API. Nothing below it imports it."""

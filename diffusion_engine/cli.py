@@ -1,0 +1,153 @@
+"""The `diffusion-engine` command."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+API_KEY_VARIABLE = "DIFFUSION_ENGINE_API_KEY"
+
+
+class UsageError(Exception):
+    """What the user can mend; printed as one line."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand.
+
+    Returns:
+        The exit status: 0, 1 for something the user can mend (said in one line on stderr), 2 for wrong arguments.
+    """
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        return int(options.run(options))
+    except UsageError as mendable:
+        print(f"diffusion-engine: {mendable}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="diffusion-engine", description=__doc__)
+    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
+    commands = parser.add_subparsers(title="commands", required=True)
+
+    serve = commands.add_parser("serve", help="serve a model over an OpenAI-compatible API")
+    serve.set_defaults(run=_serve)
+    serve.add_argument("--model", type=Path, help="checkpoint folder; default: the embedded model")
+    serve.add_argument("--name", help="as clients call the model; default: the folder's name")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    serve.add_argument("--threads", type=_positive, help="of the computation; default: the physical cores")
+    serve.add_argument("--dtype", choices=["fp32", "bf16", "int8"], default="fp32")
+    serve.add_argument("--max-requests", type=_positive, default=8, help="that run at the same time")
+    serve.add_argument("--max-waiting", type=int, default=32, help="that wait beyond those; then 429")
+    serve.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of one request")
+    serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: four whole contexts")
+    serve.add_argument("--no-prefix-cache", action="store_true", help="keep no text for later requests")
+
+    prepare = commands.add_parser("prepare", help="put the embedded model together (once)")
+    prepare.set_defaults(run=_prepare)
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    api_key = os.environ.get(API_KEY_VARIABLE) or None
+    if api_key is None and not _is_loopback(options.host):
+        raise UsageError(f"--host {options.host} is open to others: set {API_KEY_VARIABLE} to a key of your choice")
+    listener = _listen(options.host, options.port)
+    threads = options.threads or _physical_cores()
+    # Before torch is imported: threads that wait must sleep, or they take the cores from speech and calls.
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    import torch
+
+    from diffusion_engine.models import CheckpointError
+    from diffusion_engine.runtime import Limits
+    from diffusion_engine.server.served_model import load_served_model
+    from diffusion_engine.server.serving import serve
+
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    try:
+        model = load_served_model(
+            options.model or _embedded_model_folder(),
+            name=options.name,
+            dtype=options.dtype,
+            limits=Limits(
+                max_requests=options.max_requests,
+                max_waiting=options.max_waiting,
+                timeout_s=options.timeout,
+                prefix_cache=not options.no_prefix_cache,
+            ),
+            kv_tokens=options.kv_tokens,
+        )
+    except (CheckpointError, ValueError) as unusable:
+        raise UsageError(str(unusable)) from unusable
+    return serve(model, listener, api_key=api_key)
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    from diffusion_engine.checkpoints import prepare
+
+    prepare()
+    return 0
+
+
+def _embedded_model_folder() -> Path:
+    from diffusion_engine.checkpoints import embedded_model_folder
+
+    try:
+        return embedded_model_folder()
+    except FileNotFoundError as missing:
+        raise UsageError(str(missing)) from missing
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind first: a taken port is told before a model is loaded."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, OverflowError) as refused:
+        raise UsageError(
+            f"can't listen on {host}:{port}: {refused}; choose another with --host and --port"
+        ) from refused
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _physical_cores() -> int:
+    """Cores that this process may use, hyper-threads counted once where the system tells them apart."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in allowed:
+        try:
+            cores.add(Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
+        except OSError:
+            cores.add(str(cpu))
+    return max(1, len(cores))
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Decoding for families that are causal over clean text: autoregressive, and hybrid (drafted by diffusion, verified).
+
+A hybrid round is two passes over one body. The draft pass runs the pending text, causal, and a block of masks behind
+it: the last text row gives the next token as the autoregressive model would, and the mask at offset j, whose logits are
+shifted by one like every row's, gives the token j + 1 places after it. The verification pass runs that token and the
+draft, causal, and keeps the longest prefix that the causal model would have picked itself, and one more pick. It is the
+commit pass as well: keys and values of what it keeps are those of clean text.
+
+A pick is a function of the causal logits, the seed and the position. So the text is the autoregressive one at every
+temperature, token for token; and since the draft is a point mass, accepting it exactly when the pick falls on it is
+speculative sampling with the highest acceptance there is (Leviathan et al. 2023: min(1, p/q) = p of the drafted token).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from diffusion_engine.decoding.constraint import Constraint
+from diffusion_engine.decoding.parameters import Sampling
+from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
+from diffusion_engine.decoding.sampling import pick
+from diffusion_engine.models import ModelConfig
+
+
+class CausalDecoder:
+    """See the module; autoregressive is the case without masks.
+
+    Attributes:
+        text: the prompt and the tokens emitted so far. Its last token is always pending: final, but not run yet.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        prompt: list[int],
+        *,
+        max_length: int,
+        draft_length: int,
+        sampling: Sampling,
+        suppressed: Tensor,
+        constraint: Constraint | None = None,
+    ) -> None:
+        """Start a reply.
+
+        Args:
+            config: of the model; its family must be causal.
+            prompt: at least one token.
+            max_length: tokens of prompt and reply together; nothing is drafted beyond.
+            draft_length: masks of a draft pass; 0 decodes autoregressively.
+            sampling: how tokens are drawn.
+            suppressed: int64 ids that are never emitted.
+            constraint: a grammar at its beginning.
+        """
+        self.text = list(prompt)
+        self._config = config
+        self._max_length = max_length
+        self._draft_length = draft_length
+        self._sampling = sampling
+        self._suppressed = suppressed
+        self._constraint = constraint
+        self._draft: list[int] = []
+        self._opening = constraint.begin() if constraint else []
+        self.text += self._opening
+
+    @property
+    def complete(self) -> bool:
+        """See `Decoder`."""
+        return self._constraint is not None and self._constraint.complete
+
+    @property
+    def cacheable(self) -> int:
+        """See `Decoder`."""
+        return len(self.text) - 1
+
+    def plan(self, cached: int, max_rows: int) -> Pass:
+        """See `Decoder`."""
+        end = len(self.text)
+        chunk = prefill_chunk(self.text, cached, end, max_rows, None)
+        if chunk is not None:
+            return chunk
+        pending = self.text[cached:]
+        if self._draft:
+            rows = pending + self._draft
+            return Pass(tokens=rows, start=cached, clean=len(pending), wanted=range(len(pending) - 1, len(rows)))
+        masks = max(0, min(self._draft_length, self._max_length - end - 1))
+        return Pass(
+            tokens=pending + self._config.mask_block(masks),
+            start=cached,
+            clean=len(pending),
+            masks=masks,
+            wanted=range(len(pending) - 1, len(pending) + masks),
+        )
+
+    def observe(self, step: Pass, logits: Tensor) -> Progress:
+        """See `Decoder`."""
+        if not len(step.wanted):
+            return Progress(kept=step.clean, emitted=self._take_opening())
+        emitted = self._take_opening()
+        logits[:, self._suppressed] = -torch.inf
+        if self._draft:
+            tokens, accepted = self._verify(logits)
+            self._draft = []
+            return Progress(kept=step.clean + accepted, emitted=emitted + tokens, accepted=accepted)
+        tokens = self._next(logits[0])
+        if step.masks:
+            # The forced tokens stand where the first drafted ones would.
+            self._draft = self._fitting(logits[1:].argmax(-1).tolist()[len(tokens) - 1 :])
+        return Progress(kept=step.clean, emitted=emitted + tokens)
+
+    def _take_opening(self) -> list[int]:
+        opening, self._opening = self._opening, []
+        return opening
+
+    def _verify(self, logits: Tensor) -> tuple[list[int], int]:
+        """Tokens that the causal rows give, and how many of the drafted ones are among them."""
+        emitted: list[int] = []
+        accepted = 0
+        while True:
+            tokens = self._next(logits[accepted])
+            emitted += tokens
+            for token in tokens:
+                if accepted == len(self._draft) or self._draft[accepted] != token:
+                    return emitted, accepted
+                accepted += 1
+            if self.complete or self._ended(tokens):
+                # The end was drafted: nothing may follow it.
+                return emitted, accepted
+
+    def _next(self, logits: Tensor) -> list[int]:
+        """Pick the next token; with a grammar, also those that must follow it."""
+        position = len(self.text)
+        if self._constraint is None:
+            tokens = [pick(logits, self._sampling, position)]
+        else:
+            token = pick(self._constraint.mask(logits), self._sampling, position)
+            tokens = [token]
+            if token not in self._config.eos_token_ids:
+                tokens += self._constraint.take(token)
+        self.text += tokens
+        return tokens
+
+    def _fitting(self, draft: list[int]) -> list[int]:
+        if self._constraint is None or not draft:
+            return draft
+        return draft[: self._constraint.fitting(draft)]
+
+    def _ended(self, tokens: list[int]) -> bool:
+        return tokens[-1] in self._config.eos_token_ids

@@ -1,0 +1,101 @@
+"""What a decoder asks of one forward pass, and what it makes of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """The rows that one request adds to a forward pass.
+
+    Attributes:
+        tokens: input ids of the rows, text first, masks last (a block being denoised mixes both).
+        start: position of the first row, which is also how many tokens are cached before it.
+        clean: leading rows that hold final text. Their keys and values are kept; those of later rows are scratch until
+            `Progress.kept` says otherwise.
+        masks: trailing rows that see each other in both directions (causal families only).
+        wanted: rows whose logits the decoder needs, ascending.
+        block_length: rows see their whole block of this length and all before it; None for causal rows.
+    """
+
+    tokens: list[int]
+    start: int
+    clean: int
+    masks: int = 0
+    wanted: range | list[int]
+    block_length: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What a pass brought.
+
+    Attributes:
+        kept: leading rows of the pass whose keys and values are those of final text.
+        emitted: new tokens, in order, never taken back.
+        accepted: drafted tokens that the verification kept; None when the pass verified nothing.
+        denoising: the pass unmasked positions of a block.
+    """
+
+    kept: int
+    emitted: list[int]
+    accepted: int | None = None
+    denoising: bool = False
+
+
+class Decoder(Protocol):
+    """One request's decoding, as a sequence of passes.
+
+    `plan` changes nothing, so a pass can be dropped and planned again: a pre-empted request starts over with `cached` 0
+    and goes on where it was.
+    """
+
+    text: list[int]
+    """Final tokens: the prompt and what was emitted."""
+
+    @property
+    def complete(self) -> bool:
+        """The grammar allows nothing more (or there is nothing to generate): no further pass is needed."""
+        ...
+
+    @property
+    def cacheable(self) -> int:
+        """Leading tokens of `text` whose keys and values may come from a cache; the others must be run."""
+        ...
+
+    def plan(self, cached: int, max_rows: int) -> Pass:
+        """Say what to run next.
+
+        Args:
+            cached: leading tokens of `text` whose keys and values are cached.
+            max_rows: text beyond this many rows is prefilled in several passes.
+        """
+        ...
+
+    def observe(self, step: Pass, logits: Tensor) -> Progress:
+        """Take the logits of `step.wanted`, shape (len(wanted), vocab_size), float32, and move on.
+
+        The tensor is the decoder's own to write on.
+        """
+        ...
+
+
+def prefill_chunk(text: list[int], cached: int, end: int, max_rows: int, block_length: int | None) -> Pass | None:
+    """The next chunk of a text that is too long for one pass, or None when `text[cached:end]` fits.
+
+    Chunks end on block borders where blocks matter: a block's rows must see each other.
+    """
+    if end - cached <= max_rows:
+        return None
+    rows = max_rows
+    if block_length is not None:
+        rows = max(block_length, (cached + max_rows) // block_length * block_length - cached)
+        if cached + rows >= end:
+            return None
+    return Pass(
+        tokens=text[cached : cached + rows], start=cached, clean=rows, wanted=range(0), block_length=block_length
+    )

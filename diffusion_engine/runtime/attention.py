@@ -1,0 +1,124 @@
+"""Attention of packed rows over the paged KV pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from diffusion_engine.decoding import Pass
+from diffusion_engine.models import ModelConfig
+from diffusion_engine.models.transformer import attend
+from diffusion_engine.runtime.pages import PAGE_TOKENS
+
+
+class KVStorage:
+    """Keys and values of all pages.
+
+    Attributes:
+        keys: per layer (slots, num_kv_heads, head_dim); slot = page * PAGE_TOKENS + offset.
+        values: likewise.
+    """
+
+    def __init__(self, config: ModelConfig, pages: int, dtype: torch.dtype) -> None:
+        shape = (config.num_layers, 2, pages * PAGE_TOKENS, config.num_kv_heads, config.head_dim)
+        self._all = torch.zeros(shape, dtype=dtype)
+        self.keys = [layer[0] for layer in self._all]
+        self.values = [layer[1] for layer in self._all]
+
+    def copy(self, source: Tensor, target: Tensor) -> None:
+        """Copy slots, all layers. Both (n,) int64."""
+        self._all[:, :, target] = self._all[:, :, source]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One request's rows in a forward pass.
+
+    Attributes:
+        step: what its decoder planned.
+        pages: hold its cached text and have room for the rows.
+    """
+
+    step: Pass
+    pages: list[int]
+
+    @property
+    def length(self) -> int:
+        """Tokens that the rows may see at most: the cached ones and themselves."""
+        return self.step.start + len(self.step.tokens)
+
+
+def slots_of(pages: list[int], start: int, end: int) -> Tensor:
+    """Slots of a text's positions `start` to `end`, (end - start,) int64."""
+    positions = torch.arange(start, end)
+    return torch.tensor(pages)[positions // PAGE_TOKENS] * PAGE_TOKENS + positions % PAGE_TOKENS
+
+
+def visible(step: Pass) -> Tensor:
+    """Who sees whom in one request.
+
+    Text rows are causal or, with a block length, see their block and all before it. Trailing masks see each other and
+    everything before them.
+
+    Returns:
+        (rows, start + rows) bool.
+    """
+    rows = len(step.tokens)
+    query = torch.arange(step.start, step.start + rows).unsqueeze(1)
+    key = torch.arange(step.start + rows).unsqueeze(0)
+    if step.block_length is not None:
+        return key // step.block_length <= query // step.block_length
+    first_mask = step.start + rows - step.masks
+    return (key <= query) | (query >= first_mask)
+
+
+class PagedAttention:
+    """The `AttentionFn` of one forward pass: writes the rows' KV to their slots, attends request by request.
+
+    Everything that does not depend on the layer is prepared once.
+    """
+
+    def __init__(self, storage: KVStorage, segments: list[Segment], dtype: torch.dtype) -> None:
+        self._storage = storage
+        self._rows: list[slice] = []
+        self._seen: list[slice | Tensor] = []
+        self._masks: list[Tensor | None] = []
+        written: list[Tensor] = []
+        at = 0
+        for segment in segments:
+            rows = len(segment.step.tokens)
+            self._rows.append(slice(at, at + rows))
+            at += rows
+            first = _contiguous(segment.pages)
+            self._seen.append(
+                slots_of(segment.pages, 0, segment.length)
+                if first is None
+                else slice(first * PAGE_TOKENS, first * PAGE_TOKENS + segment.length)
+            )
+            written.append(slots_of(segment.pages, segment.step.start, segment.length))
+            self._masks.append(None if rows == 1 else _additive(visible(segment.step), dtype))
+        self._written = written[0] if len(written) == 1 else torch.cat(written)
+
+    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """See `AttentionFn`."""
+        keys, values = self._storage.keys[layer], self._storage.values[layer]
+        keys.index_copy_(0, self._written, key)
+        values.index_copy_(0, self._written, value)
+        out = [
+            attend(query[rows], keys[seen], values[seen], mask)
+            for rows, seen, mask in zip(self._rows, self._seen, self._masks, strict=True)
+        ]
+        return out[0] if len(out) == 1 else torch.cat(out)
+
+
+def _contiguous(pages: list[int]) -> int | None:
+    """The first page when they lie side by side, else None."""
+    first = pages[0]
+    return first if pages == list(range(first, first + len(pages))) else None
+
+
+def _additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """The mask as a summand: attention would convert a boolean one again in every layer."""
+    return torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, -torch.inf)

@@ -1,0 +1,71 @@
+"""From emitted tokens to text, and where a reply ends."""
+
+from __future__ import annotations
+
+from diffusion_engine.chat.tokenizer import Tokenizer
+from diffusion_engine.runtime.request import EndCause, GenerationRequest
+
+
+class Reply:
+    """Detokenizes a reply as it grows, and finds its end: an end token, a stop string (also inside a block), a limit.
+
+    Attributes:
+        tokens: emitted so far, the end token not counted.
+        end: why the reply ended, or None.
+    """
+
+    def __init__(self, request: GenerationRequest, tokenizer: Tokenizer, max_positions: int) -> None:
+        self.tokens = 0
+        self.end: EndCause | None = None
+        self._request = request
+        self._decode = tokenizer.stream()
+        self._eos = frozenset(tokenizer.eos_token_ids)
+        self._room = max_positions - len(request.prompt)
+        self._held = ""
+
+    def add(self, emitted: list[int]) -> str:
+        """Take new tokens; what follows the end is dropped.
+
+        Returns:
+            The text that is certain now. What may be the beginning of a stop string is held back.
+        """
+        for token in emitted:
+            if token in self._eos:
+                self.end = EndCause.STOP
+                break
+            self.tokens += 1
+            self._held += self._decode.step(token)
+            if self._cut_at_stop():
+                self.end = EndCause.STOP_STRING
+                break
+            if self.tokens >= self._request.max_tokens:
+                self.end = EndCause.LENGTH
+                break
+            if self.tokens >= self._room:
+                self.end = EndCause.CONTEXT
+                break
+        return self._certain()
+
+    def flush(self) -> str:
+        """The text held back, when the reply ends otherwise."""
+        text, self._held = self._held, ""
+        return text
+
+    def _cut_at_stop(self) -> bool:
+        found = [at for stop in self._request.stop if (at := self._held.find(stop)) >= 0]
+        if found:
+            self._held = self._held[: min(found)]
+        return bool(found)
+
+    def _certain(self) -> str:
+        if self.end is not None:
+            return self.flush()
+        keep = max((_overlap(self._held, stop) for stop in self._request.stop), default=0)
+        cut = len(self._held) - keep
+        text, self._held = self._held[:cut], self._held[cut:]
+        return text
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that `stop` begins with."""
+    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)

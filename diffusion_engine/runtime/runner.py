@@ -1,0 +1,68 @@
+"""Who computes a forward pass: the seam behind which torch can be exchanged for a faster runtime."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from diffusion_engine.models import ModelConfig, Transformer
+from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, slots_of
+
+
+class Runner(Protocol):
+    """Runs packed rows of many requests and keeps their keys and values in pages."""
+
+    config: ModelConfig
+
+    def run(self, segments: list[Segment]) -> list[Tensor]:
+        """One forward pass.
+
+        Returns:
+            For each segment the logits of its wanted rows, (len(wanted), vocab_size) float32, the caller's to write on.
+        """
+        ...
+
+    def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
+        """Copy the keys and values of the first `tokens` positions of some pages to others."""
+        ...
+
+
+class TorchRunner:
+    """The transformer in eager PyTorch."""
+
+    def __init__(self, model: Transformer, pages: int) -> None:
+        """Allocate the KV pool.
+
+        Args:
+            model: in evaluation mode; its weights may be quantized, its activations have the embedding's type.
+            pages: in the pool.
+        """
+        self.config = model.config
+        self._model = model
+        self._dtype = model.embedding.weight.dtype
+        self._storage = KVStorage(model.config, pages, self._dtype)
+
+    @torch.inference_mode()
+    def run(self, segments: list[Segment]) -> list[Tensor]:
+        """See `Runner`."""
+        tokens = [token for segment in segments for token in segment.step.tokens]
+        positions = [p for segment in segments for p in range(segment.step.start, segment.length)]
+        hidden = self._model(
+            torch.tensor(tokens), torch.tensor(positions), PagedAttention(self._storage, segments, self._dtype)
+        )
+        wanted: list[int] = []
+        at = 0
+        for segment in segments:
+            wanted += [at + row for row in segment.step.wanted]
+            at += len(segment.step.tokens)
+        if not wanted:
+            return [torch.empty(0, self.config.vocab_size) for _ in segments]
+        logits = self._model.logits(hidden[torch.tensor(wanted)])
+        return list(torch.split(logits, [len(segment.step.wanted) for segment in segments]))
+
+    @torch.inference_mode()
+    def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
+        """See `Runner`."""
+        self._storage.copy(slots_of(pages, 0, tokens), slots_of(target, 0, tokens))

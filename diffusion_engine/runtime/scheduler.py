@@ -1,0 +1,337 @@
+"""Who runs when: continuous batching at the granularity of a step.
+
+A step packs one pass of every running request into one forward. Requests join and leave between steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from diffusion_engine.chat.tokenizer import Tokenizer
+from diffusion_engine.decoding import (
+    ConstraintError,
+    Decoder,
+    NonFiniteLogitsError,
+    Pass,
+    PrefillDecoder,
+    make_decoder,
+    suppressed_tokens,
+)
+from diffusion_engine.models import Attention
+from diffusion_engine.runtime.attention import Segment
+from diffusion_engine.runtime.kv_cache import KVCache, PageTable
+from diffusion_engine.runtime.pages import PAGE_TOKENS, OutOfPagesError
+from diffusion_engine.runtime.reply import Reply
+from diffusion_engine.runtime.request import (
+    EndCause,
+    EndEvent,
+    Event,
+    GenerationRequest,
+    RequestStatistics,
+    TextEvent,
+)
+from diffusion_engine.runtime.runner import Runner
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the engine takes on.
+
+    Attributes:
+        max_requests: run at the same time.
+        max_waiting: wait beyond those; the next one is refused.
+        prefill_rows: prompt tokens of one request in one step. Bounds how long a step takes, and a cancel with it.
+        timeout_s: of a request, in seconds since it was submitted.
+        prefix_cache: keep clean text for later requests.
+    """
+
+    max_requests: int = 8
+    max_waiting: int = 32
+    prefill_rows: int = 256
+    timeout_s: float = 120.0
+    prefix_cache: bool = True
+
+
+@dataclass
+class EngineStatistics:
+    """Totals since the start. Seconds are wall time.
+
+    Attributes:
+        ended: requests by cause.
+        forwards: forward passes.
+        forward_s: spent in them.
+        step_s: spent in steps, the forwards included; the difference is the engine's own overhead.
+        rows: packed in forwards.
+        prompt_tokens, cached_tokens, completion_tokens: of ended requests.
+        late_steps: steps that ran a request although they began after its cancel was asked for.
+        preempted: requests whose pages were taken for others and which started over.
+    """
+
+    ended: dict[EndCause, int] = field(default_factory=lambda: dict.fromkeys(EndCause, 0))
+    forwards: int = 0
+    forward_s: float = 0.0
+    step_s: float = 0.0
+    rows: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    accepted: int = 0
+    verifications: int = 0
+    late_steps: int = 0
+    preempted: int = 0
+
+
+@dataclass(eq=False)
+class Sequence:
+    """A request in the engine."""
+
+    request: GenerationRequest
+    decoder: Decoder
+    reply: Reply
+    table: PageTable
+    statistics: RequestStatistics
+    published: bool = False
+
+
+class Scheduler:
+    """Runs requests, single-threaded; `Engine` gives it a thread."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        pages: int,
+        tokenizer: Tokenizer,
+        limits: Limits,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Start idle.
+
+        Args:
+            runner: computes; its pool has `pages`.
+            pages: at least enough for one request of the whole context.
+            tokenizer: of the checkpoint.
+            limits: see `Limits`.
+            clock: in seconds.
+
+        Raises:
+            ValueError: the pool is smaller than the context.
+        """
+        self.config = runner.config
+        needed = math.ceil(self.config.max_positions / PAGE_TOKENS)
+        if pages < needed:
+            raise ValueError(f"the KV pool has {pages} pages; one request of the whole context needs {needed}")
+        self.cache = KVCache(runner, pages, share=limits.prefix_cache)
+        self.statistics = EngineStatistics()
+        self._runner = runner
+        self._tokenizer = tokenizer
+        self._limits = limits
+        self._clock = clock
+        self._suppressed = suppressed_tokens(self.config, tokenizer.control_token_ids)
+        self._waiting: deque[Sequence] = deque()
+        self._running: list[Sequence] = []
+        self._events: list[tuple[str, Event]] = []
+
+    @property
+    def running(self) -> int:
+        """Requests that take part in steps."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests not admitted yet."""
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to do."""
+        return not self._running and not self._waiting
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a request.
+
+        Raises:
+            ConstraintError: the grammar can't begin.
+        """
+        statistics = RequestStatistics(prompt_tokens=len(request.prompt), submitted=self._clock())
+        self._waiting.append(
+            Sequence(
+                request,
+                self._decoder(request),
+                Reply(request, self._tokenizer, self.config.max_positions),
+                PageTable(self._tree(request)),
+                statistics,
+            )
+        )
+
+    def cancel(self, request_id: str, cause: EndCause = EndCause.CANCELLED) -> bool:
+        """End a request before the next step. False when it is not in the engine (any more)."""
+        for sequence in [*self._running, *self._waiting]:
+            if sequence.request.id == request_id:
+                self._end(sequence, cause)
+                return True
+        return False
+
+    def cancel_all(self, cause: EndCause) -> None:
+        """End every request."""
+        for sequence in [*self._running, *self._waiting]:
+            self._end(sequence, cause)
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[str, Event]]:
+        """Run one forward pass for all running requests.
+
+        Returns:
+            What happened since the last step: (request id, event).
+        """
+        started = self._clock()
+        self._expire(started)
+        self._admit()
+        batch = self._plan()
+        if batch:
+            before = self._clock()
+            logits = self._runner.run([Segment(step, sequence.table.pages) for sequence, step in batch])
+            after = self._clock()
+            self.statistics.forwards += 1
+            self.statistics.forward_s += after - before
+            self.statistics.rows += sum(len(step.tokens) for _, step in batch)
+            for (sequence, step), own in zip(batch, logits, strict=True):
+                self._observe(sequence, step, own)
+        self.statistics.step_s += self._clock() - started
+        return self.take_events()
+
+    def take_events(self) -> list[tuple[str, Event]]:
+        """What happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def _decoder(self, request: GenerationRequest) -> Decoder:
+        if request.prefill_only:
+            return PrefillDecoder(request.prompt, self._tree(request))
+        return make_decoder(
+            self.config,
+            request.parameters,
+            request.prompt,
+            max_length=min(self.config.max_positions, len(request.prompt) + request.max_tokens),
+            suppressed=self._suppressed,
+            constraint=request.constraint,
+        )
+
+    def _tree(self, request: GenerationRequest) -> int | None:
+        return request.parameters.block_length if self.config.attention is Attention.BLOCK_CAUSAL else None
+
+    def _expire(self, now: float) -> None:
+        for sequence in [*self._running, *self._waiting]:
+            if now - sequence.statistics.submitted > self._limits.timeout_s:
+                self._end(sequence, EndCause.TIMEOUT, f"the request took longer than {self._limits.timeout_s:g} s")
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._running) < self._limits.max_requests:
+            sequence = self._waiting[0]
+            decoder, request = sequence.decoder, sequence.request
+            expected = min(len(decoder.text) + min(request.max_tokens, 256) + 32, self.config.max_positions)
+            try:
+                sequence.table = self.cache.acquire(decoder.text, decoder.cacheable, expected, self._tree(request))
+            except OutOfPagesError:
+                return
+            self._waiting.popleft()
+            self._running.append(sequence)
+            if sequence.statistics.admitted is None:
+                sequence.statistics.admitted = self._clock()
+                sequence.statistics.cached_tokens = sequence.table.cached
+            if request.prefill_only and sequence.table.cached == len(decoder.text):
+                self._end(sequence, EndCause.PREFILLED)
+
+    def _plan(self) -> list[tuple[Sequence, Pass]]:
+        batch: list[tuple[Sequence, Pass]] = []
+        for sequence in list(self._running):
+            if sequence not in self._running:
+                continue  # pre-empted by one before it
+            step = sequence.decoder.plan(sequence.table.cached, self._limits.prefill_rows)
+            if self._make_room(sequence, step.start + len(step.tokens)):
+                batch.append((sequence, step))
+        return [(sequence, step) for sequence, step in batch if sequence in self._running]
+
+    def _make_room(self, sequence: Sequence, length: int) -> bool:
+        """Extend a request's pages; the youngest requests make room when there is none."""
+        while True:
+            try:
+                self.cache.extend(sequence.table, length)
+            except OutOfPagesError:
+                youngest = self._running[-1]
+                self._preempt(youngest)
+                if youngest is sequence:
+                    return False
+            else:
+                return True
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self.cache.release(sequence.table, sequence.decoder.text)
+        sequence.published = False
+        self._running.remove(sequence)
+        self._waiting.appendleft(sequence)
+        self.statistics.preempted += 1
+
+    def _observe(self, sequence: Sequence, step: Pass, logits: torch.Tensor) -> None:
+        statistics = sequence.statistics
+        statistics.forwards += 1
+        try:
+            if not torch.isfinite(logits.sum()):
+                raise NonFiniteLogitsError("the model returned NaN or infinite logits for this request")
+            progress = sequence.decoder.observe(step, logits)
+        except (NonFiniteLogitsError, ConstraintError) as fault:
+            logger.error("request %s: %s", sequence.request.id, fault)
+            # What this pass wrote may be NaN as well: nothing of the request enters the prefix cache.
+            sequence.table.cached = 0
+            self._end(sequence, EndCause.ERROR, str(fault))
+            return
+        sequence.table.cached = step.start + progress.kept
+        statistics.denoising += progress.denoising
+        if progress.accepted is not None:
+            statistics.verifications += 1
+            statistics.accepted += progress.accepted
+        if len(step.wanted) and not sequence.published:
+            # The prompt has just been run: from now on others may share its pages.
+            self.cache.publish(sequence.table, sequence.decoder.text)
+            sequence.published = True
+            statistics.prefilled = statistics.prefilled or self._clock()
+        self._say(sequence, progress.emitted)
+
+    def _say(self, sequence: Sequence, emitted: list[int]) -> None:
+        text = sequence.reply.add(emitted)
+        sequence.statistics.completion_tokens = sequence.reply.tokens
+        if emitted and sequence.statistics.first_token is None:
+            sequence.statistics.first_token = self._clock()
+        if text:
+            self._events.append((sequence.request.id, TextEvent(text, sequence.statistics)))
+        if sequence.reply.end is not None:
+            self._end(sequence, sequence.reply.end)
+        elif sequence.decoder.complete:
+            self._end(sequence, EndCause.PREFILLED if sequence.request.prefill_only else EndCause.COMPLETE)
+
+    def _end(self, sequence: Sequence, cause: EndCause, message: str | None = None) -> None:
+        if sequence in self._running:
+            self._running.remove(sequence)
+        else:
+            self._waiting.remove(sequence)
+        self.cache.release(sequence.table, sequence.decoder.text)
+        statistics, totals = sequence.statistics, self.statistics
+        statistics.finished = self._clock()
+        totals.ended[cause] += 1
+        totals.prompt_tokens += statistics.prompt_tokens
+        totals.cached_tokens += statistics.cached_tokens
+        totals.completion_tokens += statistics.completion_tokens
+        totals.accepted += statistics.accepted
+        totals.verifications += statistics.verifications
+        rest = sequence.reply.flush()
+        if rest and cause is EndCause.COMPLETE:
+            self._events.append((sequence.request.id, TextEvent(rest, statistics)))
+        self._events.append((sequence.request.id, EndEvent(cause, statistics, message)))

@@ -1,0 +1,84 @@
+"""Errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+
+class ApiError(Exception):
+    """An answer that is an error.
+
+    Attributes:
+        status: HTTP status.
+        message: for the person who wrote the request.
+        param: the field at fault.
+        code: for programs.
+        retry_after_s: when trying again makes sense.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+    @property
+    def body(self) -> dict[str, object]:
+        """The JSON body."""
+        return {
+            "error": {"message": self.message, "type": _TYPES.get(self.status, "server_error"), "param": self.param,
+                      "code": self.code}
+        }  # fmt: skip
+
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "invalid_request_error",
+    405: "invalid_request_error",
+    409: "invalid_request_error",
+    429: "rate_limit_error",
+}
+
+
+async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
+    """Exception handler for `ApiError`."""
+    assert isinstance(error, ApiError)
+    headers = {"Retry-After": str(error.retry_after_s)} if error.retry_after_s is not None else None
+    return JSONResponse(error.body, error.status, headers)
+
+
+async def answer_validation_error(request: Request, error: Exception) -> JSONResponse:
+    """Exception handler: the first field that pydantic refuses, as a 400."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"][1:] if not str(part).startswith(("function-", "list["))]
+    param = ".".join(place) or None
+    if first["type"] == "extra_forbidden":
+        message = f"{param} is not supported by this server"
+    elif first["type"] == "json_invalid":
+        param, message = None, f"the body is not valid JSON: {first.get('ctx', {}).get('error', first['msg'])}"
+    else:
+        message = f"{param}: {first['msg']}" if param else str(first["msg"])
+    return await answer_api_error(request, ApiError(400, message, param=param, code=str(first["type"])))
+
+
+async def answer_http_exception(request: Request, error: Exception) -> JSONResponse:
+    """Exception handler for the framework's own errors, such as an unknown path."""
+    assert isinstance(error, HTTPException)
+    return await answer_api_error(
+        request, ApiError(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    )

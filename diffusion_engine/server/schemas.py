@@ -1,0 +1,142 @@
+"""Requests, as OpenAI's clients send them. A field that isn't here is refused by name; see `errors`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from diffusion_engine.decoding import Strategy
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class DiffusionOptions(_Strict):
+    """Our extension object: what diffusion decoding has and OpenAI's API doesn't."""
+
+    strategy: Strategy | None = Field(None, description="how the reply is found; the checkpoint names its default")
+    block_length: int | None = Field(None, ge=1, le=1024, description="tokens denoised or drafted together")
+    threshold: float | None = Field(None, ge=0, le=1, description="confidence above which a position is accepted")
+    denoising_steps: int | None = Field(None, ge=1, description="steps among which a block is divided")
+    prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
+    request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
+
+
+class StreamOptions(_Strict):
+    """`stream_options`."""
+
+    include_usage: bool = False
+    include_obfuscation: bool = False
+
+
+class FunctionDefinition(_Strict):
+    """A tool's function."""
+
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(_Strict):
+    """One of `tools`."""
+
+    type: Literal["function"]
+    function: FunctionDefinition
+
+
+class FunctionName(_Strict):
+    """The function of a named tool choice."""
+
+    name: str
+
+
+class NamedToolChoice(_Strict):
+    """`tool_choice` that names a tool."""
+
+    type: Literal["function"]
+    function: FunctionName
+
+
+class JsonSchemaFormat(_Strict):
+    """The schema of a `response_format`."""
+
+    name: str = "response"
+    description: str | None = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(_Strict):
+    """`response_format`."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchemaFormat | None = None
+
+    @model_validator(mode="after")
+    def _schema_where_named(self) -> ResponseFormat:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("json_schema must be given with type json_schema, and only then")
+        return self
+
+
+class GenerationFields(_Strict):
+    """What both endpoints share. The last group means nothing here and is accepted, since clients send it."""
+
+    model: str | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    n: Literal[1] | None = None
+    frequency_penalty: float | None = Field(None, ge=0, le=0, description="only 0 is supported")
+    presence_penalty: float | None = Field(None, ge=0, le=0, description="only 0 is supported")
+    diffusion: DiffusionOptions = Field(default_factory=lambda: DiffusionOptions.model_validate({}))
+
+    user: str | None = None
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """`stop`, in one form."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @model_validator(mode="after")
+    def _usable_stops(self) -> GenerationFields:
+        if any(not stop for stop in self.stop_strings):
+            raise ValueError("stop must not hold an empty string")
+        if len(self.stop_strings) > 16:
+            raise ValueError("stop holds more than 16 strings")
+        return self
+
+
+class ChatCompletionRequest(GenerationFields):
+    """`POST /v1/chat/completions`."""
+
+    messages: list[dict[str, Any]] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    tools: list[Tool] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    logprobs: Literal[False] | None = None
+
+    metadata: dict[str, str] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+class CompletionRequest(GenerationFields):
+    """`POST /v1/completions`."""
+
+    prompt: str | list[int] | list[str]
+    echo: Literal[False] | None = None
+    best_of: Literal[1] | None = None
+    logprobs: Literal[0] | None = None
+    suffix: Literal[""] | None = None

@@ -1,0 +1,114 @@
+"""The model behind the API: its engine, tokenizer, chat template and defaults."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from diffusion_engine.chat.grammar import GrammarCompiler
+from diffusion_engine.chat.template import ChatTemplate
+from diffusion_engine.chat.tokenizer import Tokenizer
+from diffusion_engine.decoding import Strategy
+from diffusion_engine.models import CheckpointError, ModelConfig, Transformer, load_model, read_config
+from diffusion_engine.runtime import Engine, Limits, Scheduler, TorchRunner
+from diffusion_engine.runtime.pages import PAGE_TOKENS
+
+logger = logging.getLogger(__name__)
+
+Dtype = Literal["fp32", "bf16", "int8"]
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """See the module.
+
+    Attributes:
+        name: as clients call it.
+        created: modification time of the checkpoint, in seconds since 1970.
+        config: of the model.
+        engine: started by the server.
+        tokenizer: of the checkpoint.
+        template: None when the checkpoint has no chat template.
+        grammars: compiles constraints.
+        strategy: when a request names none.
+        temperature: when a request names none: what `generation_config.json` says, else 0.
+        max_tokens: when a request names none; None for what fits.
+    """
+
+    name: str
+    created: int
+    config: ModelConfig
+    engine: Engine
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    grammars: GrammarCompiler
+    strategy: Strategy
+    temperature: float
+    max_tokens: int | None
+
+
+def load_served_model(
+    folder: Path, *, name: str | None, dtype: Dtype, limits: Limits, kv_tokens: int | None = None
+) -> ServedModel:
+    """Load a checkpoint and wrap it into an engine, not started yet.
+
+    Args:
+        folder: in the Hugging Face layout.
+        name: for clients; the folder's name when None.
+        dtype: of the weights; int8 quantizes the linear layers and keeps activations in float32.
+        limits: of the engine.
+        kv_tokens: size of the KV pool in tokens; by default four whole contexts, at most 16,384 tokens.
+
+    Raises:
+        CheckpointError: it can't be used; the message names the file and the field.
+        ValueError: the pool is smaller than the context.
+    """
+    config, family = read_config(folder)
+    tokenizer = Tokenizer.from_folder(folder, config)
+    template = ChatTemplate.from_folder(folder)
+    defaults = _generation_config(folder)
+    model = _load(folder, dtype)
+    tokens = kv_tokens or max(config.max_positions, min(4 * config.max_positions, 16_384))
+    pages = math.ceil(tokens / PAGE_TOKENS)
+    scheduler = Scheduler(TorchRunner(model, pages), pages, tokenizer, limits)
+    sampled = defaults.get("do_sample", "temperature" in defaults)
+    return ServedModel(
+        name=name or folder.resolve().name,
+        created=int((folder / "config.json").stat().st_mtime),
+        config=config,
+        engine=Engine(scheduler, limits),
+        tokenizer=tokenizer,
+        template=template,
+        grammars=GrammarCompiler(tokenizer, config.vocab_size),
+        strategy=Strategy(family.default_strategy),
+        temperature=float(defaults.get("temperature", 1.0)) if sampled else 0.0,
+        max_tokens=defaults.get("max_new_tokens"),
+    )
+
+
+def _load(folder: Path, dtype: Dtype) -> Transformer:
+    if dtype == "bf16":
+        return load_model(folder, dtype=torch.bfloat16)
+    model = load_model(folder)
+    if dtype == "int8":
+        from diffusion_engine.models.quantize import quantize
+
+        quantize(model)
+    return model
+
+
+def _generation_config(folder: Path) -> dict[str, Any]:
+    path = folder / "generation_config.json"
+    try:
+        defaults = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except ValueError as broken:
+        raise CheckpointError(path, f"not readable as JSON ({broken})") from broken
+    if not isinstance(defaults, dict):
+        raise CheckpointError(path, "must hold a JSON object")
+    return defaults
