@@ -21,8 +21,8 @@ def build_parser() -> argparse.ArgumentParser:
     """The options of `voice-agent speech`."""
     parser = argparse.ArgumentParser(
         prog="voice-agent speech",
-        description="Serve the recogniser and the voice to calls, over a WebSocket on a Unix socket. Prints one JSON
-        line " "when both are loaded and warm.",
+        description="Serve the recogniser and the voice to calls, over a WebSocket on a Unix socket. "
+        "Prints one JSON line when both are loaded and warm.",
     )
     parser.add_argument("--socket", type=Path, required=True, help="path of the Unix socket")
     parser.add_argument("--stt-model", type=Path, help="faster-whisper folder (default: the packaged tiny.en)")
