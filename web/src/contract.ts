@@ -48,6 +48,8 @@ export interface TurnRecord {
   gap_ms?: number | null;
   speculation?: "hit" | "miss" | "none" | null;
   interrupted?: boolean;
+  /** Cut to fit a message: the whole record is at `GET /api/calls/{id}`. */
+  brief?: boolean;
 }
 
 export interface CaptionMessage {

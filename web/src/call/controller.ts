@@ -1,4 +1,5 @@
 import { Api, ApiError } from "../api.js";
+import { parseTurnRecord } from "../contract.js";
 import type { LevelFrame } from "../audio/level-framer.js";
 import { MicrophoneError, openMicrophone, watchPermission } from "./microphone.js";
 import { initialModel, reduce, type CallEvent, type CallModel } from "./model.js";
@@ -80,6 +81,22 @@ export class Controller {
 
   dismissNotice(): void {
     this.emit({ type: "notice", notice: null });
+  }
+
+  /** Fetches what messages leave out of the turn records. Without it the page shows what it has. */
+  async loadRecord(): Promise<void> {
+    const { callId } = this.model;
+    if (callId === null) return;
+    try {
+      const record = (await this.api.record(callId)) as { turns?: unknown[] };
+      if (this.model.callId !== callId) return;
+      for (const turn of record.turns ?? []) {
+        this.emit({ type: "server", message: { type: "turn", record: parseTurnRecord(turn) } });
+      }
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      console.info("the whole record isn't to be had:", error.message);
+    }
   }
 
   private inCall(): boolean {

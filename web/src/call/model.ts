@@ -119,7 +119,7 @@ export function reduce(model: CallModel, event: CallEvent): CallModel {
     case "notice":
       return { ...model, notice: event.notice };
     case "ended":
-      return end(model, event.now, { endReason: event.reason });
+      return end(model, event.now, { endReason: event.reason, notice: null });
     case "failed":
       return model.startedAt === null
         ? { ...model, phase: "idle", notice: event.notice }

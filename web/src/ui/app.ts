@@ -12,7 +12,7 @@ import { Voices } from "./voices.js";
 
 /** The call page. Puts the parts together and passes on what changes. */
 export class App implements View {
-  private readonly conversation = new Conversation();
+  private readonly conversation = new Conversation(() => void this.controller.loadRecord());
   private readonly strip = new GapStrip((turn) => this.conversation.reveal(turn));
   private readonly voices = new Voices();
   private readonly token = new TokenDialog();

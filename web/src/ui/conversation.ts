@@ -1,6 +1,6 @@
 import { splitAtHeard } from "../call/captions.js";
 import { gapOf, type Caption, type Turn } from "../call/model.js";
-import type { Role } from "../contract.js";
+import type { Role, TurnRecord } from "../contract.js";
 import { h, icon, setText } from "./dom.js";
 import { formatMs, gradeGap } from "./format.js";
 import { renderWaterfall } from "./waterfall.js";
@@ -18,6 +18,9 @@ export class Conversation {
   readonly element = h("section", { class: "conversation", "aria-label": "Conversation", tabindex: "0" }, this.list);
   private shown: readonly Turn[] = [];
 
+  /** @param onBrief is told that a turn is shown of which only a part is known */
+  constructor(private readonly onBrief: () => void) {}
+
   update(turns: readonly Turn[]): void {
     if (turns === this.shown) return;
     const atEnd = this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight < 80;
@@ -32,7 +35,7 @@ export class Conversation {
     turns.forEach((turn, index) => {
       let view = this.views.get(turn.number);
       if (view === undefined) {
-        view = turnView(turn.number);
+        view = turnView(turn.number, this.onBrief);
         this.views.set(turn.number, view);
         this.list.insertBefore(view.element, this.list.children[index] ?? null);
       }
@@ -50,7 +53,8 @@ export class Conversation {
   }
 }
 
-function turnView(number: number): TurnView {
+function turnView(number: number, onBrief: () => void): TurnView {
+  let record: TurnRecord | null = null;
   const caller = line("caller", "You");
   const agent = line("agent", "Agent");
   const value = h("span", { class: "gap-value" });
@@ -67,6 +71,13 @@ function turnView(number: number): TurnView {
   function toggle(): void {
     detail.hidden = !detail.hidden;
     button.setAttribute("aria-expanded", String(!detail.hidden));
+    showRecord();
+  }
+
+  function showRecord(): void {
+    if (detail.hidden || record === null) return;
+    detail.replaceChildren(renderWaterfall(record));
+    if (record.brief === true) onBrief();
   }
 
   return {
@@ -84,7 +95,9 @@ function turnView(number: number): TurnView {
       const words = gap === null ? "timing" : gap < 0 ? `${formatMs(gap)} overlap` : formatMs(gap);
       setText(value, words);
       button.setAttribute("aria-label", `Turn ${number}: ${gap === null ? "" : "gap "}${words}, show its steps`);
-      if (turn.record !== null) detail.replaceChildren(renderWaterfall(turn.record));
+      if (turn.record === record) return;
+      record = turn.record;
+      showRecord();
     },
   };
 }
@@ -103,7 +116,9 @@ function line(role: Role, speaker: string) {
         return;
       }
       const [heard, unheard] = splitAtHeard(caption.text, caption.heardText);
-      words.replaceChildren(heard, unheard === "" ? "" : h("del", { title: "Not heard: you spoke over it" }, unheard));
+      const struck = unheard.trimStart();
+      words.replaceChildren(heard, unheard.slice(0, unheard.length - struck.length));
+      if (struck !== "") words.append(h("del", { title: "Not heard: you spoke over it" }, struck));
     },
   };
 }

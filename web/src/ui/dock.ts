@@ -10,6 +10,11 @@ export class Dock {
     { class: "lead" },
     "Speak as you would on the phone: ask for opening hours, book a table, change a booking.",
   );
+  private readonly aside = h(
+    "p",
+    { class: "aside" },
+    "People leave about 200 ms between turns. This page measures every gap of your call as you hear it.",
+  );
   private readonly callLabel = h("span", {}, "Call");
   private readonly call: HTMLButtonElement;
   private readonly hint = h("p", { class: "hint" });
@@ -65,7 +70,7 @@ export class Dock {
       h("kbd", { "aria-hidden": "true" }, "Esc"),
     );
     this.controls = h("div", { class: "controls" }, this.mute, this.hangUp);
-    this.element = h("div", { class: "dock" }, this.lead, this.help, this.call, this.hint, this.controls);
+    this.element = h("div", { class: "dock" }, this.lead, this.help, this.call, this.hint, this.aside, this.controls);
   }
 
   update(model: CallModel): void {
@@ -73,7 +78,7 @@ export class Dock {
     const before = this.phase;
     this.phase = model.phase;
 
-    this.lead.hidden = model.phase !== "idle";
+    this.lead.hidden = this.aside.hidden = model.phase !== "idle";
     this.call.hidden = inCall;
     setText(this.callLabel, model.phase === "ended" ? "Call again" : "Call");
     this.hint.hidden = model.phase !== "idle" || model.microphoneProblem !== null;

@@ -39,7 +39,7 @@ export class Voices {
     const first = this.frames.findIndex((frame) => frame.start >= from);
     if (first > 50) this.frames.splice(0, first);
     for (const side of ["caller", "agent"] as const) {
-      const loudest = Math.max(...frames.map((frame) => frame[side]));
+      const loudest = Math.max(...frames.map((frame) => frame[side].dbfs));
       const fallen = this.peaks[side] - meterFallDb * last.duration * frames.length;
       this.peaks[side] = Math.max(loudest, fallen);
     }
@@ -98,7 +98,7 @@ export class Voices {
     for (const frame of this.frames) {
       const slot = Math.floor(frame.start / step);
       for (const side of ["caller", "agent"] as const) {
-        levels[side].set(slot, Math.max(levels[side].get(slot) ?? -Infinity, frame[side]));
+        levels[side].set(slot, Math.max(levels[side].get(slot) ?? -Infinity, frame[side].dbfs));
       }
     }
     for (const side of ["caller", "agent"] as const) {

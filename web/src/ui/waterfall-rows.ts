@@ -21,7 +21,7 @@ export interface Waterfall {
   end: number;
 }
 
-/** The steps of a turn in the order in which a turn goes, each with the step that it waited for. Steps not recorded are left out. */
+/** The steps of a turn in order of time, each with the step that it waited for. Steps not recorded are left out. */
 export function waterfall({ events }: TurnRecord): Waterfall | null {
   const rows: WaterfallRow[] = [];
   const known = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
@@ -32,19 +32,19 @@ export function waterfall({ events }: TurnRecord): Waterfall | null {
 
   const ended = events.caller_audio_end;
   const llm = events.llm ?? [];
-  add("hearing", "Caller’s audio ended", ended);
-  add("hearing", "Early voice detector fell", events.vad_trigger_end, ended);
-  add("hearing", "Voice detector fell", events.vad_end, ended);
-  add("hearing", "Transcript to work ahead on", events.preflight, ended);
+  add("hearing", "Caller’s audio ends", ended);
+  add("hearing", "VAD trigger", events.vad_trigger_end, ended);
+  add("hearing", "VAD end", events.vad_end, ended);
+  add("hearing", "Preflight transcript", events.preflight, ended);
   add("hearing", "Final transcript", events.final, ended);
-  add("deciding", "Turn decided", events.decision);
+  add("deciding", "Turn decision", events.decision);
   llm.forEach((request, index) => {
     const which = llm.length > 1 ? ` ${index + 1}` : "";
-    add("model", `Model${which}: first token`, request.first_token ?? request.done, request.request, request.done);
+    add("model", `LLM${which} first token`, request.first_token ?? request.done, request.request, request.done);
   });
   // Speech waits for the model, and a speculation's speech for the decision as well.
   const lastToken = llm.map((request) => request.first_token).findLast(known);
-  add("voice", "Speech: first chunk", events.tts_first_chunk, lastToken);
+  add("voice", "TTS first chunk", events.tts_first_chunk, lastToken);
   add("network", "First packet sent", events.first_packet, events.tts_first_chunk);
   add("network", "Audible at the client", events.client_audible, events.first_packet);
   if (rows.length === 0) return null;
@@ -53,7 +53,7 @@ export function waterfall({ events }: TurnRecord): Waterfall | null {
   const zero = known(ended) ? ended : Math.min(...times);
   return {
     origin: known(ended) ? "caller" : "first",
-    rows: rows.map((row) => ({
+    rows: rows.toSorted((a, b) => a.to - b.to).map((row) => ({
       ...row,
       from: row.from - zero,
       to: row.to - zero,

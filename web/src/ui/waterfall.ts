@@ -38,11 +38,11 @@ function renderRow(row: WaterfallRow, place: (ms: number) => string): HTMLElemen
 
 function summary(record: TurnRecord, origin: "caller" | "first"): HTMLElement {
   const facts: string[] = [];
-  if (record.gap_ms != null) facts.push(`${formatMs(record.gap_ms)} as heard here`);
+  if (record.gap_ms != null) facts.push(`${formatMs(record.gap_ms)} at the client`);
   if (record.internal_gap_ms != null) facts.push(`${formatMs(record.internal_gap_ms)} inside the server`);
-  if (record.speculation === "hit") facts.push("worked ahead");
-  if (record.speculation === "miss") facts.push("worked ahead in vain");
-  if (record.interrupted === true) facts.push("cut by the caller");
+  if (record.speculation === "hit") facts.push("speculation hit");
+  if (record.speculation === "miss") facts.push("speculation missed");
+  if (record.interrupted === true) facts.push("interrupted by the caller");
   facts.push(origin === "caller" ? "times from the caller’s last sound" : "times from the first event");
   return h("p", { class: "waterfall-facts" }, facts.join(" · "));
 }

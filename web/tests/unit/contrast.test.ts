@@ -39,7 +39,7 @@ describe.each([
     ["accent-ink", "accent"],
     ["amber", "paper"],
     ["red", "paper"],
-    ["red-ink", "red"],
+    ["danger-ink", "danger"],
   ])("%s on %s is readable (WCAG AA, 4.5:1)", (text, ground) => {
     expect(contrast(color(theme, text), color(theme, ground))).toBeGreaterThanOrEqual(4.5);
   });

@@ -5,21 +5,21 @@ import { GapDetector, type AgentAudible } from "../../src/audio/gap-detector.js"
 /** Stretches of audible sound, in ms: `[from, to]`. */
 type Sounds = readonly (readonly [from: number, to: number])[];
 
-const loud = -20;
-const quiet = -70;
-
 /** Plays both sides for `lengthMs` in frames of 10 ms; `at` runs before the frame that begins at that ms. */
 function play(caller: Sounds, agent: Sounds, lengthMs: number, at: Record<number, (d: GapDetector) => void> = {}) {
   const detector = new GapDetector();
   const heard: AgentAudible[] = [];
-  const level = (sounds: Sounds, ms: number) => (sounds.some(([from, to]) => ms >= from && ms < to) ? loud : quiet);
+  const side = (sounds: Sounds, ms: number) =>
+    sounds.some(([from, to]) => ms >= from && ms < to)
+      ? { dbfs: -20, first: ms / 1000, last: (ms + 10) / 1000 }
+      : { dbfs: -70, first: null, last: null };
   for (let ms = 0; ms < lengthMs; ms += 10) {
     at[ms]?.(detector);
     const event = detector.push({
       start: ms / 1000,
       duration: 0.01,
-      caller: level(caller, ms),
-      agent: level(agent, ms),
+      caller: side(caller, ms),
+      agent: side(agent, ms),
     });
     if (event !== null) heard.push(event);
   }
@@ -73,6 +73,18 @@ describe("GapDetector", () => {
 
   it("counts 50 ms exactly as speech", () => {
     expect(play([[1000, 1050]], [[1500, 1550]], 3000)).toEqual([{ atMs: 1500, gapMs: 450 }]);
+  });
+
+  it("answers a turn soon after its own last words", () => {
+    const events = play([[2000, 2700]], [[1000, 2100], [2900, 4000]], 5000);
+    expect(events.at(-1)).toEqual({ atMs: 2900, gapMs: 200 });
+  });
+
+  it("doesn't measure against a turn that was answered already when its words come late", () => {
+    const events = play([[1000, 2000]], [[2300, 3000], [3400, 4000]], 5000, {
+      2600: (detector) => detector.callerTookTurn(),
+    });
+    expect(events).toEqual([{ atMs: 2300, gapMs: 300 }]);
   });
 
   it("bridges dips within a word", () => {

@@ -26,8 +26,19 @@ describe("LevelFramer", () => {
   it("gives a full-scale sine -3.01 dBFS and silence -Infinity", () => {
     const sine = Float32Array.from({ length: 480 }, (_, i) => Math.sin((2 * Math.PI * 1000 * i) / 48000));
     const [frame] = framesOf(sine, 48000);
-    expect(frame?.caller).toBeCloseTo(-3.01, 2);
-    expect(frame?.agent).toBe(-Infinity);
+    expect(frame?.caller.dbfs).toBeCloseTo(-3.01, 2);
+    expect(frame?.agent.dbfs).toBe(-Infinity);
+  });
+
+  it("tells the first and the last audible sample", () => {
+    const signal = new Float32Array(480);
+    signal[100] = -0.0057; // -44.9 dBFS
+    signal[99] = 0.0056; // -45.04 dBFS
+    signal[300] = 0.5;
+    const [frame] = framesOf(signal, 48000);
+    expect(frame?.caller.first).toBeCloseTo(100 / 48000, 9);
+    expect(frame?.caller.last).toBeCloseTo(301 / 48000, 9);
+    expect(frame?.agent).toMatchObject({ first: null, last: null });
   });
 
   it("gives the same frames whatever the size of the blocks", () => {
@@ -39,7 +50,8 @@ describe("LevelFramer", () => {
         expect(frames).toHaveLength(expected.length);
         frames.forEach((frame, i) => {
           expect(frame.start).toBeCloseTo(expected[i]?.start ?? NaN, 6);
-          expect(frame.caller).toBeCloseTo(expected[i]?.caller ?? NaN, 6);
+          expect(frame.caller.dbfs).toBeCloseTo(expected[i]?.caller.dbfs ?? NaN, 6);
+          expect(frame.caller.first).toBeCloseTo(expected[i]?.caller.first ?? NaN, 6);
         });
       }),
     );

@@ -95,16 +95,24 @@ test("a bar opens its turn's waterfall", async ({ page, baseURL }) => {
   await mock.turn(turnRecord(1, 420));
   await page.getByRole("button", { name: "Turn 1: gap 420 ms", exact: true }).click();
   const steps = page.locator(".waterfall-rows li");
-  await expect(steps.first()).toContainText("Caller’s audio ended");
+  await expect(steps.first()).toContainText("Caller’s audio ends");
   await expect(steps.last()).toContainText("Audible at the client");
   await expect(steps.last()).toContainText("420 ms");
-  await expect(steps.filter({ hasText: "Model: first token" })).toContainText("265 ms");
+  await expect(steps.filter({ hasText: "LLM first token" })).toContainText("265 ms");
   await expect(page.locator(".waterfall")).toContainText("prefill 11 ms");
 
   const toggle = page.getByRole("button", { name: "Turn 1: gap 420 ms, show its steps" });
   await expect(toggle).toHaveAttribute("aria-expanded", "true");
   await toggle.click();
   await expect(steps.first()).toBeHidden();
+});
+
+test("an opened turn is completed from the call's record", async ({ page, baseURL }) => {
+  const whole = turnRecord(1, 420);
+  const mock = await callMock(page, baseURL ?? "", new MockAgent(page.context(), { record: { turns: [whole] } }));
+  await mock.turn({ ...whole, brief: true, events: { ...whole.events, llm: [] } });
+  await page.getByRole("button", { name: "Turn 1: gap 420 ms", exact: true }).click();
+  await expect(page.locator(".waterfall")).toContainText("prefill 11 ms");
 });
 
 test("mute silences the microphone, by button and by key", async ({ page, baseURL }) => {
