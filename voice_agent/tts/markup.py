@@ -41,6 +41,8 @@ _REPLACED = {
 }  # fmt: skip
 _PICTURE_CATEGORIES = frozenset({"So", "Sk", "Cs", "Co", "Cn", "Cf", "Cc"})
 _KEPT_SYMBOLS = frozenset("°^\n")
+_JOINERS = frozenset("\u200d\ufe0f\u20e3")
+"""Parts of composed emoji that aren't symbols themselves."""
 
 
 def strip_markup(text: str) -> PlainText:
@@ -72,19 +74,19 @@ def strip_markup(text: str) -> PlainText:
             add(", " if (out and out[-1] == " ") or character == "—" else "-", index)
         elif character in _REPLACED:
             add(_REPLACED[character], index)
-        elif (unicodedata.category(character) in _PICTURE_CATEGORIES and character not in _KEPT_SYMBOLS) or character
-        in "\u200d\ufe0f\u20e3": continue else: add("-" if character == "–" else character, index)
+        elif character in _JOINERS or (
+            unicodedata.category(character) in _PICTURE_CATEGORIES and character not in _KEPT_SYMBOLS
+        ):
+            continue
+        else:
+            add("-" if character == "–" else character, index)
     return PlainText("".join(out), origin)
 
 
 def _line_end(out: list[str]) -> str:
     """What a line break is read as: the end of a sentence, if there is one to end."""
     last = next((character for character in reversed(out) if not character.isspace()), "")
-    if not last or last in ".!?:;":
-        return " "
-    if last == ",":
-        return " "
-    return ". "
+    return " " if not last or last in ".!?:;," else ". "
 
 
 def _between_digits(text: str, index: int) -> bool:
