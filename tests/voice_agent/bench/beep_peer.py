@@ -26,9 +26,10 @@ class OutgoingTrack(MediaStreamTrack):
         super().__init__()
         self.pending = np.zeros(0, dtype=np.int16)
         self._sent = 0
-        self._origin = time.monotonic()
+        self._origin: float | None = None
 
     async def recv(self) -> AudioFrame:
+        self._origin = self._origin or time.monotonic()
         await asyncio.sleep(max(0.0, self._origin + self._sent / RATE - time.monotonic()))
         samples, self.pending = self.pending[:FRAME], self.pending[FRAME:]
         frame = AudioFrame.from_ndarray(np.pad(samples, (0, FRAME - len(samples)))[None], format="s16", layout="mono")
