@@ -76,9 +76,9 @@ def _with_month(words: Sequence[str], at: int, today: dt.date) -> tuple[dt.date,
         j += j < len(words) and words[j] == "of"
         bare = words[j : j + 1] in (["may"], ["march"]) and not numbers.ordinal(words, i)  # "for two may i"
         # "a party of eight july ten": the eight isn't the day when another day follows the month.
-        bare = bare or (
-            not numbers.ordinal(words, i) and bool(numbers.ordinal(words, j + 1) or numbers.cardinal(words, j + 1))
-        )
+        k = j + 1 + (words[j + 1 : j + 2] == ["the"])
+        another = numbers.ordinal(words, k) or numbers.cardinal(words, k)
+        bare = bare or (not numbers.ordinal(words, i) and bool(another))
         if j < len(words) and words[j] in _MONTHS and not bare:
             date = _absolute(day[0], _MONTHS[words[j]], today)
             return (date, j + 1 - at) if date else None
@@ -161,7 +161,7 @@ def date(words: Sequence[str], at: int, today: dt.date, *, expected: bool) -> tu
 
 
 def _from_weekday(words: Sequence[str], at: int, today: dt.date) -> tuple[dt.date, int]:
-    """A date that begins with a weekday: "friday", "friday the fourth", "friday december fourth", "friday next week"."""
+    """ "friday", "friday the fourth", "friday december fourth", "friday next week"."""
     j = at + 1
     j += j < len(words) and words[j] == "on"
     month = _with_month(words, j, today)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from voice_agent.agents.front_desk.facts import Restaurant
 from voice_agent.agents.front_desk.grounding import dates, names, numbers, parties, times
-from voice_agent.agents.front_desk.grounding.words import word_set
+from voice_agent.agents.front_desk.grounding.words import is_question, word_set
 
 Slot = Literal["party", "date", "time", "name", "number"]
 SLOTS: tuple[Slot, ...] = ("party", "date", "time", "name", "number")
@@ -24,14 +24,17 @@ _REPAIR = word_set(
 )
 _CUE_NUMBER = word_set("number reference code ref")
 _MOVES = word_set("change move moved switch push bring reschedule shift changed postpone")
-_FILLERS = word_set("um uh hm")  # taken out before anything is read
+_FILLERS = word_set("um uh hm well")  # taken out before anything is read
+_CLOCK = word_set("o'clock am pm thirty fifteen forty")
+_STUTTERED = word_set("a the of at on for to is under name it's i my in")
 _BEFORE_ONE = word_set("first second third earlier later that this which other another the last latter former no")
 _AFTER_ONE = word_set("second moment minute sec we i more")
-_ASKS = word_set("who what what's when where why how is are do does did will any can could tell who's")
+_OFFERS = {(modal, who, "do") for modal in ("can", "could", "would") for who in ("you", "we", "i")}
 _VISIT = word_set(
     """
-    table tables mean said think thinking should book booking reserve reservation open opening close closed closing hours come coming eat dinner lunch
-    seat us people about available availability space room free instead make rather prefer change move let's we late times
+    table tables mean said think thinking should book booking reserve reservation open opening close closed
+    closing hours come coming eat dinner lunch seat us people about available availability space room free
+    instead make rather okay possible fine work works prefer change move let's we late spot spots
     """
 )
 
@@ -78,6 +81,12 @@ class _Scan:
             return None  # a part of a booking number
         if words[at] == "one" and _is_pronoun(words, at):
             return None
+        if (
+            expects == "time"
+            and words[at : at + 2] in (["the", "first"], ["the", "second"])
+            and words[at + 2 : at + 3] != ["of"]
+        ):
+            return None  # of the times that were offered
         found: tuple[Value, int] | None = dates.date(words, at, self.today, expected=expects == "date")
         if found:
             return self._mention("date", found, at)
@@ -89,7 +98,7 @@ class _Scan:
             return self._mention("party", found, at)
         if found := times.time(words, at, self.restaurant, self.date, expects=expects):
             return self._mention("time", found, at)
-        name = names.name(words, at, expected=expects == "name")
+        name = names.name(words, at, expected=expects == "name", correcting=expects == "yesno")
         return self._mention("name", name, at) if name else None
 
     def _expects(self, at: int) -> Expected:
@@ -119,7 +128,7 @@ class _Scan:
 def _is_pronoun(words: Sequence[str], at: int) -> bool:
     """Whether "one" at `at` counts nothing: "one second", "the later one", "that one"."""
     before, after = words[max(0, at - 1) : at], words[at + 1 : at + 2]
-    return bool(_BEFORE_ONE & set(before) or _AFTER_ONE & set(after))
+    return not _CLOCK & set(after) and bool(_BEFORE_ONE & set(before) or _AFTER_ONE & set(after))
 
 
 def _about_a_visit(words: Sequence[str]) -> bool:
@@ -127,9 +136,13 @@ def _about_a_visit(words: Sequence[str]) -> bool:
 
     "Tomorrow, please" and "are you open on friday" are, "who won the match yesterday" isn't.
     """
-    if _VISIT & set(words) or {"put", "down"} <= set(words):
+    if (
+        _VISIT & set(words)
+        or {"put", "down"} <= set(words)
+        or _OFFERS & set(zip(words, words[1:], words[2:], strict=False))
+    ):
         return True
-    return len(words) <= 8 and not _ASKS & set(words[:2]) and "see" not in words
+    return not is_question(words) and "see" not in words
 
 
 def mentions(
@@ -145,8 +158,11 @@ def mentions(
         date: the date that is valid so far, for the hours.
     """
     words = [w for w in utterance.replace(" you know ", " ").split() if w not in _FILLERS]
+    words = [w for i, w in enumerate(words) if not (i and w == words[i - 1] and w in _STUTTERED)]
     if not words:
         return []
+    if is_question(words) and not _about_a_visit(words):  # "what's seven times eight" answers nothing
+        expects = ""
     found = _Scan(words, today, restaurant, expects, date).run()
     said = [m.value for m in found if m.slot == "date" and not m.rejected]
     if said and isinstance(said[-1], dt.date) and said[-1] != date:

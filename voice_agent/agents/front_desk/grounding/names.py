@@ -1,4 +1,4 @@
-"""The caller's name in a list of words: after "my name is", under which a table is kept, spelled, or the bare answer."""
+"""The caller's name in a list of words: after "my name is" and the like, spelled, or as a bare answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from voice_agent.agents.front_desk.facts import WEEKDAYS
 from voice_agent.agents.front_desk.grounding import numbers
-from voice_agent.agents.front_desk.grounding.words import word_set
+from voice_agent.agents.front_desk.grounding.words import is_question, word_set
 
 # Function words, fillers and the like: a name ends before them, whatever the cue was.
 _NEVER = word_set(
@@ -15,34 +15,35 @@ _NEVER = word_set(
     him his how i i'd i'll i'm i've if in is it it'll it's its just let like maybe me my myself no nope not of
     oh okay on or our please put same she so sorry spelled spelt speaking than thank thanks that that's the
     their them then there there's they this to today tomorrow tonight too um uh hm under us was we we'd we'll
-    we're well were what what's when where which who why will with would yeah yep yes you you're your back after here once listen actually
-    said needs again all also booking reservation table name number right wait um uh cheers
+    we're well were what what's when where which who why will with would yeah yep yes you you're your back after
+    once listen instead actually said needs again all also booking reservation table name number right wait
+    cheers
     """
 ) | frozenset(WEEKDAYS)
 # Words of the trade and of everyday answers: not a name unless the caller said that it is one.
 _RARELY = word_set(
     """
-    about able accessible afternoon allergic allergies allergy alone already alright always another anyone
-    anything appointment april august available away back baby bad before birthday bit book booked both bring
-    brother bye calling cancel cancelled car card cash change changed check child children christmas close
-    closed colleague come coming confirm correct couple date day days december deliver delivery different dinner
-    discount dog dogs done double down dress early earlier easter eat else evening ever everything exactly
-    february few find fine first food forgot forget four free friday friend friends full game get give go goes
-    going gone good got great guess guests half hang happy he's hello help hey hi hold hope hour hours human
-    hungry husband idea january joke july june keep kidding kids kind know last late later leave left less
-    little live long look looking lost lot lovely lunch made make manager many march menu mind mine minute
-    minutes moment money month more morning move much music need never new next nice night nobody none noon
-    nothing november now o'clock october off old one only open operator order original other out over parking
-    part party pay people perfect person phone pizza place plan played possible question quarter quick quite
-    rather read ready real really receptionist remember repeat request robot running saturday say second see
-    september she's someone something soon spell staff start staying still stop stupid such sunday sure table
-    take takeaway talk tell terrace terrible time times top total try two uncle understand until up use usual
-    vegan vegetarian very visit voucher waiter want weather week weekend well wheelchair whoever wife wine
-    wonderful wondering word work works wrong year yesterday cheap expensive correction nevermind mistake
-    scratch mean meant sorry's pardon ish pm am sharp both either neither same's name's thing things way what're
-    where's how's let's that'll that'd there'll they're they've you've isn't aren't wasn't weren't won't can't
-    couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec hang seconds goodbye cheerio
-    speak absolutely definitely certainly course indeed agreed exactly precisely gotcha ahead
+    about able accessible sell think bear afraid ask asked asking line afternoon allergic allergies allergy
+    alone already alright always another anyone anything appointment april august available away back baby bad
+    before birthday bit book booked both bring brother bye calling cancel cancelled car card cash change changed
+    check child children christmas close closed colleague come coming confirm correct couple date day days
+    december deliver delivery different dinner discount dog dogs done double down dress early earlier easter eat
+    else evening ever everything exactly february few find fine first food forgot forget four free friday friend
+    friends full game get give go goes going gone good got great guess guests half hang happy he's hello help
+    hey hi hold hope hour hours human hungry husband idea january joke july june keep kidding kids kind know
+    last late later leave left less little live long look looking lost lot lovely lunch made make manager many
+    march menu mind mine minute minutes moment money month more morning move much music need never new next nice
+    night nobody none noon nothing november now o'clock october off old one only open operator order original
+    other out over parking part party pay people perfect person phone pizza place plan played possible question
+    quarter quick quite rather read ready real really receptionist remember repeat request robot running
+    saturday say second see september she's someone something soon spell staff start staying still stop stupid
+    such sunday sure table take takeaway talk tell terrace terrible time times top total try two uncle
+    understand until up use usual vegan vegetarian very visit voucher waiter want weather week weekend well
+    wheelchair whoever wife wine wonderful wondering word work works wrong year yesterday cheap expensive
+    correction nevermind mistake scratch mean meant sorry's pardon ish pm am sharp either neither same's name's
+    thing things way what're where's how's let's that'll that'd there'll they're they've you've isn't aren't
+    wasn't weren't won't can't couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec
+    seconds goodbye cheerio speak absolutely definitely certainly course indeed agreed precisely gotcha ahead
     """
 )
 # Cues that the next words are a name, the longest first; strong ones are believed whatever follows.
@@ -80,12 +81,40 @@ _STRONG = (
 )
 _WEAK = (("this", "is"), ("it's",), ("i'm",), ("i", "am"), ("that's",), ("for",), ("it", "is"))
 _FILLER = frozenset(("um", "uh", "like", "well", "hm", "oh", "it's", "is", "yeah"))
-_QUESTION = word_set(
+# Before a name that corrects the one read back, and after it.
+_CORRECTING = (
+    ("it's",),
+    ("i", "said"),
+    ("i", "meant"),
+    ("i", "mean"),
+    ("should", "be"),
+    ("make", "it"),
+    ("make", "that"),
+    ("no",),
+    ("nope",),
+    ("sorry",),
+)
+_AFTER_CORRECTION = (
+    ["please"],
+    ["instead"],
+    ["thanks"],
+    ["thank"],
+    ["if"],
+    ["that's"],
+    ["spelled"],
+    ["is"],
+    ["would"],
+    ["not"],
+    ["cheers"],
+)
+_IS_NAME = (("is", "my", "name"), ("is", "the", "name"))
+_POLITE = word_set(
     """
-    do does is are can could would will what where when how who why which did has have shall should may am
+    please thanks thank you great lovely nice perfect good fine okay sure possible work works right cheers mind
+    have anything space room call booked spell double happy quick moment make made mean meant let instead hold
+    second last first correct yes that'll course
     """
 )
-_LEAD = word_set("so okay yeah yes no well oh like and but right sorry")
 _MAX_WORDS = 3
 
 
@@ -115,7 +144,13 @@ def _letters(words: Sequence[str], at: int, *, expected: bool) -> tuple[str, int
 
 
 def _plausible(word: str, *, strong: bool) -> bool:
-    if word in _NEVER or word in numbers.CARDINALS or word in numbers.ORDINALS or len(word) < 2:
+    if (
+        word.endswith(("n't", "'ll", "'ve", "'re"))
+        or word in _NEVER
+        or word in numbers.CARDINALS
+        or word in numbers.ORDINALS
+        or len(word) < 2
+    ):
         return False
     return strong or (word not in _RARELY and not word.endswith(("ing", "n't", "'ll", "'ve", "'re", "'s", "'d")))
 
@@ -136,36 +171,31 @@ def _cue(words: Sequence[str], at: int, cues: Sequence[tuple[str, ...]]) -> int:
     return 0
 
 
-def _asks(words: Sequence[str]) -> bool:
-    """Whether an utterance begins as a question."""
-    first = next((w for w in words if w not in _LEAD), "")
-    return first in _QUESTION
+def name(words: Sequence[str], at: int, *, expected: bool, correcting: bool = False) -> tuple[str, int] | None:
+    """A name that begins at `at`, as (name, words taken), or None.
 
-
-def name(words: Sequence[str], at: int, *, expected: bool) -> tuple[str, int] | None:
-    """A name that begins at `at`, as (name, words taken), or None. `expected`: the agent has just asked for it.
-
-    A spelling after the name wins over what the recogniser made of it.
+    `expected`: the agent has just asked for it, so a bare name counts; `correcting`: the agent has just read the
+    details back, so "no, smith" counts. A spelling after the name wins over what the recogniser made of it.
     """
     spelled = _letters(words, at, expected=expected)
     if spelled:
         return spelled
-    strong = bool(_cue(words, at, _STRONG))
+    strong = bool(_cue(words, at, _STRONG)) and not _cue(words, at, _IS_NAME)
     length = _run(words, at, strong=strong)
     if not length:
         return None
+    end = at + length
     weak = _cue(words, at, _WEAK)
-    introduced = weak and (
-        expected or (words[at - weak] in ("this", "i'm", "i") and (weak == 2 or (length >= 1 and at <= 4)))
-    )
-    follows = words[at + length] if at + length < len(words) else ""
-    answer = expected and (at == 0 or not weak) and not _asks(words)
-    speaking = follows in ("here", "speaking") or tuple(words[at + length : at + length + 3]) == ("is", "my", "name")
-    if not (strong or introduced or answer or speaking):
+    follows = tuple(words[end : end + 3])
+    introduced = weak and words[at - weak] in ("this", "i'm", "i") and at <= 4
+    introduced = introduced or bool(_cue(words, at, (("it's", "for"), ("that's", "for"))))
+    introduced = introduced or follows[:1] in (("here",), ("speaking",)) or follows in _IS_NAME
+    correction = correcting and not is_question(words) and _cue(words, at, _CORRECTING)
+    correction = correction and (not follows or follows[0] in _AFTER_CORRECTION or len(follows[0]) == 1)
+    if not (strong or introduced or correction or (expected and _is_answer(words, at, end, bool(weak)))):
         return None
-    found, end = " ".join(words[at : at + length]), at + length
-    j = end
-    while j < len(words) and (words[j] in ("that's", "so", "spelled", "spelt", "with", "um", "uh", "as", "in")):
+    found, j = " ".join(words[at:end]), end
+    while j < len(words) and words[j] in ("that's", "so", "spelled", "spelt", "with", "as", "in"):
         j += 1
     spelled = _letters(words, j, expected=False)
     if spelled:
@@ -173,3 +203,10 @@ def name(words: Sequence[str], at: int, *, expected: bool) -> tuple[str, int] | 
         found = f"{first} {spelled[0]}".strip() if spelled[0][0] == words[end - 1][0] else spelled[0]
         end = j + spelled[1]
     return found, end - at
+
+
+def _is_answer(words: Sequence[str], start: int, end: int, weak: bool) -> bool:
+    """Whether `words[start:end]` can be the answer to the question for a name: nothing else of weight is said."""
+    if is_question(words):
+        return False
+    return weak or not any(w in _RARELY - _POLITE for w in (*words[:start], *words[end:]))

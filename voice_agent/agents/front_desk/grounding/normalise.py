@@ -39,8 +39,9 @@ _SAME_WORD = {
     "tues": "tuesday",
     "thurs": "thursday",
 }
+_HOURS = "|".join((*(speech.cardinal(n) for n in range(1, 13)), "thirty", "fifteen", "five", "o'clock"))
 _TIME = re.compile(r"\b(\d{1,2})[:.h](\d{2})(?!\d)")
-_HALF_DAY = re.compile(r"(?<![a-z])([ap])\.?\s?m\b\.?")
+_HALF_DAY = re.compile(rf"(?<=[\d ])([ap])\.\s?m\b\.?|(?<=\d)\s?([ap])\s?m\b|\b({_HOURS}) ([ap]) m\b")
 _ORDINAL = re.compile(r"\b(\d{1,2})\s?(?:st|nd|rd|th)\b")
 _US_DATE = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/\d{2,4})?\b")
 _ISO_DATE = re.compile(r"\b\d{4}-(\d{2})-(\d{2})\b")
@@ -84,7 +85,7 @@ def normalise(text: str) -> str:
     text = _ISO_DATE.sub(lambda m: _date_words(int(m[1]), int(m[2])), text)
     text = _US_DATE.sub(lambda m: _date_words(int(m[1]), int(m[2])), text)
     text = _THOUSAND.sub(r"\1\2", text)
-    text = _HALF_DAY.sub(r" \1m ", text)
+    text = _HALF_DAY.sub(lambda m: f" {m[3] or ''} {m[1] or m[2] or m[4]}m ", text)
     text = _TIME.sub(_time_words, text)
     text = _YEAR.sub(r"\1", text)
     text = _ORDINAL.sub(lambda m: f" {speech.ordinal(int(m[1]))} " if int(m[1]) else m[1], text)

@@ -48,6 +48,8 @@ def booking_number(words: Sequence[str], at: int, *, expected: bool) -> tuple[st
     digits, i = "", at
     while i < len(words):
         word = words[i]
+        if len(digits) >= BOOKING_DIGITS and word not in _DIGITS:
+            break
         following = _DIGITS.get(words[i + 1]) if i + 1 < len(words) else None
         if word in _DIGITS:
             digits += _DIGITS[word]
@@ -61,8 +63,6 @@ def booking_number(words: Sequence[str], at: int, *, expected: bool) -> tuple[st
         elif expected and (pair := cardinal(words, i)) and pair[0] >= 10:
             digits += str(pair[0])
             i += pair[1] - 1
-        elif digits and word in ("uh", "um") and following is not None:
-            pass
         else:
             break
         i += 1

@@ -42,6 +42,7 @@ _BEFORE_SIZE = (
     ("seats", "for"),
     ("people", "to"),
 )
+_COUNTS = (("be",), ("are",), ("there's",), ("for",), ("just",), ("only",))
 _AFTER_SIZE = (
     ("of", "us"),
     ("in", "total"),
@@ -94,15 +95,16 @@ def _unit(words: Sequence[str], at: int) -> tuple[int, int] | None:
 
 def _enumeration(words: Sequence[str], at: int) -> tuple[int, int] | None:
     """A sum of people: "me and my wife", "two adults and two kids"."""
-    total, parts, i = 0, 0, at
+    total, parts, i, others = 0, 0, at, False
     while True:
         unit = _unit(words, i)
         if unit is None:
             break
+        others = others or words[i] not in _SELF
         total, parts, i = total + unit[0], parts + 1, i + unit[1]
         end = i
         i += i < len(words) and words[i] in ("and", "plus", "with")
-    if parts >= 2:
+    if parts >= 2 and others:
         return total, end - at
     return None
 
@@ -126,6 +128,8 @@ def party(words: Sequence[str], at: int, *, expects: str, known: bool) -> tuple[
     if count is None:
         return None
     value, taken = count
+    if value == 1 and words[at + 1 : at + 2] == ["of"] and expects != "party" and before[-1:] not in _COUNTS:
+        return None  # "one of us is vegan"
     rest = tuple(words[at + taken : at + taken + 2])
     if (rest[:1] and rest[0] in _PEOPLE | {"more"}) or any(rest[: len(a)] == a for a in _AFTER_SIZE):
         return value, taken + 1

@@ -30,17 +30,18 @@ _ASKED: tuple[tuple[Expected, re.Pattern[str]], ...] = (
     ("yesno", re.compile(r"\b(is that right|shall i|is that correct|should i)\b")),
 )
 _DENIAL = re.compile(
-    r"^((uh|um|oh|hm|well|sorry) )*(no|nope|nah|not|wrong|don't|stop|forget|never mind|cancel that|that's not|that's wrong"
-    r"|it's not|that isn't)\b"
+    r"^((uh|um|oh|hm|well|sorry) )*(no|nope|nah|not|wrong|don't|stop|forget|never mind|cancel that|that's not"
+    r"|that's wrong|it's not|that isn't)\b"
 )
 _ACCEPTS = re.compile(
-    r"^((uh|um|oh|hm|well|okay|so|right|yeah) )*(yes|yeah|yep|yup|sure|okay|right|fine|great|perfect|good|lovely|all right"
-    r"|correct|exactly|absolutely|wonderful|please|uh huh|sounds|i'll take|we'll take|let's|that (is|works|sounds|would)"
-    r"|that's (fine|right|good|great|perfect|correct|okay|lovely)|go ahead|all good)\b"
+    r"^((uh|um|oh|hm|well|okay|so|right|yeah) )*(yes|yeah|yep|yup|sure|okay|right|fine|great|perfect|good|lovely"
+    r"|all right|correct|exactly|absolutely|wonderful|please|uh huh|sounds|i'll take|we'll take|let's|that (is|works)"
+    r"|that (sounds|would)|that's (fine|right|good|great|perfect|correct|okay|lovely)|go ahead|all good)\b"
 )
 _DECLINES = re.compile(r"\b(no|not|nope|never|else|leave|forget|don't|doesn't|won't|can't|neither|none|but)\b")
-_FIRST = re.compile(r"\b(first|earlier|former|early) ?(one|option|time)?\b")
-_SECOND = re.compile(r"\b(second|later|latter|last|late) ?(one|option|time)?\b")
+_FIRST = re.compile(r"\bthe (first|earlier|former)\b( (one|option|time))?|\b(earlier one|first one)\b")
+_SECOND = re.compile(r"\bthe (second|later|latter|last)\b( (one|option|time))?|\b(later one|second one)\b")
+_FILLERS = frozenset(("um", "uh", "hm"))
 _OTHER_BOOKING = re.compile(
     r"\b(change|move|cancel|reschedule|alter|amend|postpone)\b.*\b(booking|reservation|table|it)\b"
 )
@@ -68,11 +69,17 @@ def is_denial(utterance: str) -> bool:
     return bool(_DENIAL.search(utterance))
 
 
+def _accepts(utterance: str) -> bool:
+    """Whether a short answer takes the only offer made."""
+    return len(utterance.split()) <= 7 and bool(_ACCEPTS.search(utterance)) and not _DECLINES.search(utterance)
+
+
 @dataclass
 class Grounding:
     """Details that the caller gave, and what the last acts made of them.
 
-    `rules(date, minute, party)` says (truthy) what the house forbids whatever is free. `copy` is cheap, so a reply can be speculated on a copy.
+    `rules(date, minute, party)` says (truthy) what the house forbids whatever is free. `copy` is
+    cheap, so a reply can be speculated on a copy.
     """
 
     restaurant: Restaurant
@@ -92,6 +99,7 @@ class Grounding:
 
     def listen(self, utterance: str) -> None:
         """Take in what the caller said (normalised)."""
+        utterance = " ".join(w for w in utterance.split() if w not in _FILLERS)
         if _OTHER_BOOKING.search(utterance):
             self.heard = {s: h for s, h in self.heard.items() if not h.in_question}
         self.denied = is_denial(utterance)
@@ -120,7 +128,12 @@ class Grounding:
             self.heard[slot] = Heard(self.offered[0])
         elif _SECOND.search(utterance):
             self.heard[slot] = Heard(self.offered[-1])
-        elif len(self.offered) == 1 and _ACCEPTS.search(utterance) and not _DECLINES.search(utterance):
+        elif (
+            len(self.offered) == 1
+            and len(utterance.split()) <= 7
+            and _ACCEPTS.search(utterance)
+            and not _DECLINES.search(utterance)
+        ):
             self.heard[slot] = Heard(self.offered[0])
 
     # The agent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -80,6 +81,7 @@ class Caller:
         self._told: set[Slot] = set()
         self._side_acts = 0
         self._refusals = 0
+        self._due = ""  # what the agent asked for last
 
     # What the agent did
 
@@ -100,6 +102,7 @@ class Caller:
         """React to the agent's words (`answers`: what its tools came to in this turn)."""
         if self.goal is None or self.goal.kind in ("topic", "hours", "side"):
             return self._next_goal(agent)
+        self._due = asked_for(agent) or self._due
         side = self._side_act(agent)
         if side:
             return side
@@ -121,8 +124,7 @@ class Caller:
         if asked in ("date", "time", "party", "name", "number"):
             return self._asked(asked)
         if agent.startswith("Of course, take your time"):
-            missing = [s for s in self.goal.details if s not in self._told]
-            return self._asked(missing[0]) if missing else self._one("yes", "yes")
+            return self._asked(self._due) if self._due in _LETTER else self._read_back()
         return self._one("ack", "ack")
 
     def _next_goal(self, agent: str) -> Utterance:
@@ -267,8 +269,8 @@ class Caller:
     def _not_found(self) -> Utterance:
         """The number or the name was wrong: give it again, right this time."""
         assert self.goal
-        right: Details = {"number": self.goal.details["number"]}
-        if self.truth.get("name") != self.goal.details["name"]:
+        right: Details = {"number": self.goal.details.get("number", self.truth["number"])}
+        if self.truth.get("name") != self.goal.details.get("name", self.truth["name"]):
             right["name"] = self.goal.details["name"]
         return self._say("number_answer", right, main="number", polite=True)
 
@@ -346,20 +348,22 @@ class Caller:
         text = self.grammar.say(rule)
         new = "$what" in text
         phrases = [
-            self._phrase(slot, sole=new, rest=len(gives) > 1)
+            self._phrase(slot, text, sole=new, rest=len(gives) > 1)
             for slot in gives
             if slot != main and f"${_LETTER[slot]}" not in text
         ]
         self.rng.shuffle(phrases)
         names = [p for p in phrases if "$n" in p or "$k" in p]
         others = [p for p in phrases if p not in names]
+        # A size after another number needs a word between them: "at seven thirty for two", not "seven thirty two".
+        others = [f"for {p}" if i and p.startswith("$p") else p for i, p in enumerate(others)]
         joined = " ".join(others)
         if "$slots" in text:
             text = text.replace("$slots", joined)
         elif "$what" in text:
             text = text.replace("$what", joined or names.pop())
         elif others:
-            text = f"{text} {joined}"
+            text = f"{text} {'for ' if joined.startswith('$p') else ''}{joined}"
         if names:
             text = f"{text} {'and ' if self.rng.random() < 0.3 else ''}{' and '.join(names)}"
         if polite and self.rng.random() < self.manner.polite:
@@ -367,9 +371,10 @@ class Caller:
         acts = (Act(act, topic), *((Act("give"),) if act != "give" and gives else ()))
         return self._utter(text, acts, gives, lead, answer=main)
 
-    def _phrase(self, slot: Slot, *, sole: bool, rest: bool = False) -> str:
+    def _phrase(self, slot: Slot, text: str, *, sole: bool, rest: bool) -> str:
         if sole and slot == "name":
-            return self.rng.choice(("$n", "under $n", "the name $n"))
+            bare = re.search(r"(it's|i said|no|sorry|should be|nope|meant) \$what", text)
+            return "$n" if bare else self.rng.choice(("under $n", "the name $n"))
         if sole:
             return {"party": "for $p people" if rest else "$p people", "date": "$d", "time": "$t", "number": "$k"}[slot]
         return self.grammar.say(f"{slot}_in")
@@ -389,6 +394,8 @@ class Caller:
         if rng.random() < manner.slip:
             text = noise.slips(text, rng)
         given: Details = dict(gives)  # type: ignore[arg-type]
+        if given.get("party") == 1:
+            text = re.sub(r"\$p (people|persons|guests|adults)", "$p person", text)
         text = fill(text, {_LETTER[s]: self._render(s, v, text, answer=answer == s) for s, v in given.items()})
         self.truth.update(given)
         self._told.update(given)
@@ -400,7 +407,7 @@ class Caller:
         if slot == "time":
             assert isinstance(value, int)
             # A bare hour is a time after "at", or as the answer to the question for the time.
-            certain = not any(f"{before} $t" in text for before in ("at", "at about", "at around")) and not answer
+            certain = not re.search(r"\bat (about |around )?\$t", text) and not answer
             return renderings.time(value, self.rng, certain=certain)
         if slot == "party":
             assert isinstance(value, int)

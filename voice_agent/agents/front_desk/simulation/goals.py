@@ -68,7 +68,9 @@ def _existing(restaurant: Restaurant, store: BookingStore, values: Values, today
     details = _booking_details(restaurant, values, today)
     name, number = values.name(), values.number()
     date, time, party = details["date"], details["time"], details["party"]
-    assert isinstance(date, dt.date) and isinstance(time, int) and isinstance(party, int)
+    assert isinstance(date, dt.date)
+    assert isinstance(time, int)
+    assert isinstance(party, int)
     store.book(name, date, time, party, number=number)
     return {"name": name, "number": number}
 
