@@ -1,6 +1,7 @@
 import type { Controller } from "../call/controller.js";
 import type { CallModel } from "../call/model.js";
 import { h, icon, setText } from "./dom.js";
+import { gapFigure } from "./gap-figure.js";
 import { microphoneHelp, permissionHint } from "./microphone-help.js";
 
 /** What the caller can do: call, listen only, mute, hang up; and what is wrong with the microphone. */
@@ -11,9 +12,10 @@ export class Dock {
     "Speak as you would on the phone: ask for opening hours, book a table, change a booking.",
   );
   private readonly aside = h(
-    "p",
+    "div",
     { class: "aside" },
-    "People leave about 200 ms between turns. This page measures every gap of your call as you hear it.",
+    gapFigure(),
+    h("p", {}, "People leave about 200 ms between turns. This page measures every gap of your call as you hear it."),
   );
   private readonly callLabel = h("span", {}, "Call");
   private readonly call: HTMLButtonElement;

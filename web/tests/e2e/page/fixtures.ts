@@ -25,6 +25,12 @@ export { expect };
 /** The line that Chromium itself writes for every answer from 400 upward, and for none at all. */
 export const failedRequest = /Failed to load resource/;
 
+/** `SCREENSHOTS=folder npm run e2e` keeps pictures to look at. */
+export async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env.SCREENSHOTS;
+  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png` });
+}
+
 /** Opens the page against a mock and calls. */
 export async function callMock(page: Page, baseURL: string, mock = new MockAgent(page.context())): Promise<MockAgent> {
   await mock.install();

@@ -1,8 +1,5 @@
-import { callMock, expect, test, turnRecord } from "./fixtures.js";
+import { callMock, expect, picture, test, turnRecord } from "./fixtures.js";
 import { MockAgent } from "./mock-agent.js";
-
-/** `SCREENSHOTS=folder npm run e2e -- looks` keeps pictures to look at. */
-const folder = process.env.SCREENSHOTS;
 
 const sizes = {
   small: { width: 320, height: 568 },
@@ -34,7 +31,7 @@ for (const [name, viewport] of Object.entries(sizes)) {
 
       test("every stage of a call fits and is within reach", async ({ page, baseURL }) => {
         const stage = async (stageName: string) => {
-          if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}-${colorScheme}-${stageName}.png` });
+          await picture(page, `${name}-${colorScheme}-${stageName}`);
           const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
           expect(overflow, `${stageName} scrolls sideways`).toBeLessThanOrEqual(0);
         };

@@ -1,5 +1,5 @@
 import { chromiumArguments, executablePath } from "../../../playwright.config.js";
-import { expect, test } from "./fixtures.js";
+import { expect, picture, test } from "./fixtures.js";
 import { MockAgent } from "./mock-agent.js";
 
 // A device without the fake prompt: a headless browser denies it, as a caller may.
@@ -20,11 +20,13 @@ test("a denied microphone is explained, and still hears the agent", async ({ pag
   const help = page.locator(".help");
   await expect(help).toContainText("The microphone is blocked");
   await expect(help).toContainText("set Microphone to Allow");
+  await picture(page, "denied");
 
   await page.getByRole("button", { name: "Call and only listen" }).click();
   await expect(page.getByRole("status")).toHaveText("Listening");
   await expect(page.locator(".mute")).toHaveText(/Only listening/);
   await expect(page.locator(".mute")).toBeDisabled();
+  await picture(page, "listening-only");
   await mock.speak(true);
   await expect(page.getByRole("meter", { name: "Agent level" })).toHaveAttribute("aria-valuetext", /-\d+ decibels/);
   expect(await mock.hears()).toBeLessThan(0.001);

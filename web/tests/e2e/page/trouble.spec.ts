@@ -1,5 +1,5 @@
 import type { Page } from "@playwright/test";
-import { callMock, expect, failedRequest, test } from "./fixtures.js";
+import { callMock, expect, failedRequest, picture, test } from "./fixtures.js";
 import { MockAgent } from "./mock-agent.js";
 
 async function openWith(page: Page, baseURL: string, mock: MockAgent): Promise<void> {
@@ -38,6 +38,7 @@ test.describe("the server", () => {
     await openWith(page, baseURL ?? "", new MockAgent(page.context(), { offer }));
     await call(page);
     await expect(page.locator(".notice")).toContainText("All lines are busy");
+    await picture(page, "busy");
     await expect(page.locator(".notice")).toContainText("Both lines are taken. Try again in a moment.");
     await page.getByRole("button", { name: "Dismiss" }).click();
     await expect(page.locator(".notice")).toBeHidden();
@@ -57,6 +58,7 @@ test.describe("the server", () => {
     await dialog.getByLabel("Token", { exact: true }).fill("wrong");
     await dialog.getByRole("button", { name: "Continue" }).click();
     await expect(dialog).toContainText("refused this token");
+    await picture(page, "token");
     await dialog.getByLabel("Token", { exact: true }).fill("right");
     await page.keyboard.press("Enter");
     await expect(dialog).toBeHidden();
