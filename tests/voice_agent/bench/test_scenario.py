@@ -174,7 +174,7 @@ def test_a_wrong_read_back_is_refused(two_bookings):
     for words in ("Hello.", "Yes, there is."):
         dialogue.next_line(words)
     wrong = "A table for four tomorrow at half past eight, under Emma Baker. Is that right?"
-    assert dialogue.next_line(wrong).startswith("No.")
+    assert dialogue.next_line(wrong).startswith("No,")
 
 
 @pytest.mark.parametrize("today", [date(2026, 11, 29) + timedelta(days=n) for n in range(7)])
