@@ -83,7 +83,7 @@ class Policy:
         said = [s for act in acts if (s := self._answer(act))]
         opened = kinds & {"book", "change", "cancel"}
         if opened:
-            self.request = next(k for k in ("book", "change", "cancel") if k in opened)  # type: ignore[assignment]
+            self.request = next(k for k in ("book", "change", "cancel") if k in opened)
         if "abandon" in kinds:
             return self._abandon()
         if offered_person and "no" in kinds:
@@ -197,9 +197,8 @@ class Policy:
         return result.say
 
     def _last_words(self) -> str:
-        return next(
-            m["content"] for m in reversed(self.conversation.messages) if m["role"] == "assistant" and m["content"]
-        )
+        spoken = (m for m in reversed(self.conversation.messages) if m["role"] == "assistant" and m["content"])
+        return str(next(spoken)["content"])
 
 
 _OPENING = frozenset(_QUESTIONS.values()) | {"What would you like to change?", "What name is it under?"}

@@ -23,27 +23,30 @@ _NEVER = word_set(
 # Words of the trade and of everyday answers: not a name unless the caller said that it is one.
 _RARELY = word_set(
     """
-    about able accessible sell think bear afraid ask asked asking line afternoon allergic allergies allergy
-    alone already alright always another anyone anything appointment april august available away back baby bad
-    before birthday bit book booked both bring brother bye calling cancel cancelled car card cash change changed
-    check child children christmas close closed colleague come coming confirm correct couple date day days
-    december deliver delivery different dinner discount dog dogs done double down dress early earlier easter eat
-    else evening ever everything exactly february few find fine first food forgot forget four free friday friend
-    friends full game get give go goes going gone good got great guess guests half hang happy he's hello help
-    hey hi hold hope hour hours human hungry husband idea january joke july june keep kidding kids kind know
-    last late later leave left less little live long look looking lost lot lovely lunch made make manager many
-    march menu mind mine minute minutes moment money month more morning move much music need never new next nice
-    night nobody none noon nothing november now o'clock october off old one only open operator order original
-    other out over parking part party pay people perfect person phone pizza place plan played possible question
-    quarter quick quite rather read ready real really receptionist remember repeat request robot running
-    saturday say second see september she's someone something soon spell staff start staying still stop stupid
-    such sunday sure table take takeaway talk tell terrace terrible time times top total try two uncle
-    understand until up use usual vegan vegetarian very visit voucher waiter want weather week weekend well
-    wheelchair whoever wife wine wonderful wondering word work works wrong year yesterday cheap expensive
-    correction nevermind mistake scratch mean meant sorry's pardon ish pm am sharp either neither same's name's
-    thing things way what're where's how's let's that'll that'd there'll they're they've you've isn't aren't
-    wasn't weren't won't can't couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec
-    seconds goodbye cheerio speak absolutely definitely certainly course indeed agreed precisely gotcha ahead
+    about able accessible looking calling thinking asking going being having wondering hoping trying ringing
+    phoning wanting planning moving changing cancelling bringing getting making talking speaking working parking
+    eating staying waiting using paying visiting arriving reserving booking excuse mhm around parties twice
+    charged sell think bear afraid ask asked line afternoon allergic allergies allergy alone already alright
+    always another anyone anything appointment april august available away back baby bad before birthday bit
+    book booked both bring brother bye cancel cancelled car card cash change changed check child children
+    christmas close closed colleague come coming confirm correct couple date day days december deliver delivery
+    different dinner discount dog dogs done double down dress early earlier easter eat else evening ever
+    everything exactly february few find fine first food forgot forget four free friday friend friends full game
+    get give go goes gone good got great guess guests half hang happy he's hello help hey hi hold hope hour
+    hours human hungry husband idea january joke july june keep kidding kids kind know last late later leave
+    left less little live long look lost lot lovely lunch made make manager many march menu mind mine minute
+    minutes moment money month more morning move much music need never new next nice night nobody none noon
+    nothing november now o'clock october off old one only open operator order original other out over part party
+    pay people perfect person phone pizza place plan played possible question quarter quick quite rather read
+    ready real really receptionist remember repeat request robot running saturday say second see september she's
+    someone something soon spell staff start still stop stupid such sunday sure table take takeaway talk tell
+    terrace terrible time times top total try two uncle understand until up use usual vegan vegetarian very
+    visit voucher waiter want weather week weekend well wheelchair whoever wife wine wonderful word work works
+    wrong year yesterday cheap expensive correction nevermind mistake scratch mean meant sorry's pardon ish pm
+    am sharp either neither same's name's thing things way what're where's how's let's that'll that'd there'll
+    they're they've you've isn't aren't wasn't weren't won't can't couldn't wouldn't shouldn't doesn't didn't
+    haven't hasn't hadn't i'd've sec seconds goodbye cheerio speak absolutely definitely certainly course indeed
+    agreed precisely gotcha ahead
     """
 )
 # Cues that the next words are a name, the longest first; strong ones are believed whatever follows.
@@ -94,19 +97,7 @@ _CORRECTING = (
     ("nope",),
     ("sorry",),
 )
-_AFTER_CORRECTION = (
-    ["please"],
-    ["instead"],
-    ["thanks"],
-    ["thank"],
-    ["if"],
-    ["that's"],
-    ["spelled"],
-    ["is"],
-    ["would"],
-    ["not"],
-    ["cheers"],
-)
+_AFTER_CORRECTION = word_set("please instead thanks thank if that's spelled is would not cheers")
 _IS_NAME = (("is", "my", "name"), ("is", "the", "name"))
 _POLITE = word_set(
     """
@@ -152,7 +143,7 @@ def _plausible(word: str, *, strong: bool) -> bool:
         or len(word) < 2
     ):
         return False
-    return strong or (word not in _RARELY and not word.endswith(("ing", "n't", "'ll", "'ve", "'re", "'s", "'d")))
+    return strong or (word not in _RARELY and not word.endswith(("'s", "'d")))
 
 
 def _run(words: Sequence[str], at: int, *, strong: bool) -> int:

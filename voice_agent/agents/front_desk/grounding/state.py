@@ -38,7 +38,9 @@ _ACCEPTS = re.compile(
     r"|all right|correct|exactly|absolutely|wonderful|please|uh huh|sounds|i'll take|we'll take|let's|that (is|works)"
     r"|that (sounds|would)|that's (fine|right|good|great|perfect|correct|okay|lovely)|go ahead|all good)\b"
 )
-_DECLINES = re.compile(r"\b(no|not|nope|never|else|leave|forget|don't|doesn't|won't|can't|neither|none|but)\b")
+_DECLINES = re.compile(
+    r"\b(no|not|nope|never|else|leave|forget|hear|hello|don't|couldn't|doesn't|won't|can't|neither|none|but)\b"
+)
 _FIRST = re.compile(r"\bthe (first|earlier|former)\b( (one|option|time))?|\b(earlier one|first one)\b")
 _SECOND = re.compile(r"\bthe (second|later|latter|last)\b( (one|option|time))?|\b(later one|second one)\b")
 _FILLERS = frozenset(("um", "uh", "hm"))
@@ -99,7 +101,7 @@ class Grounding:
 
     def listen(self, utterance: str) -> None:
         """Take in what the caller said (normalised)."""
-        utterance = " ".join(w for w in utterance.split() if w not in _FILLERS)
+        utterance = " ".join(w for w in utterance.replace("uh huh", "yes").split() if w not in _FILLERS)
         if _OTHER_BOOKING.search(utterance):
             self.heard = {s: h for s, h in self.heard.items() if not h.in_question}
         self.denied = is_denial(utterance)

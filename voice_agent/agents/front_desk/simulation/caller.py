@@ -136,7 +136,7 @@ class Caller:
             return self._one("bye", "bye") if self.rng.random() < 0.6 else self._end()
         previous = self.goal
         self.goal = goal = self.goals.pop(0)
-        self._told = {s for s in ("name", "number") if s in self.truth}  # type: ignore[misc]
+        self._told = {s for s in ("name", "number") if s in self.truth}
         self._refusals = 0
         lead = "hello" if first and previous is None and not self.truth and self.rng.random() < 0.5 else ""
         if previous is not None and previous.kind in ("topic", "hours") and self.rng.random() < 0.5:
@@ -168,7 +168,7 @@ class Caller:
         kind = self.rng.random()
         if "date" in self.truth and "date" in goal.details and self.truth["date"] == goal.details["date"]:
             self._told.add("date")
-        open_slots: tuple[Slot, ...] = tuple(s for s in (*_TABLE, "name") if s not in self._told)  # type: ignore[misc]
+        open_slots: tuple[Slot, ...] = tuple(s for s in (*_TABLE, "name") if s not in self._told)
         if kind < 0.25:
             gives: Details = {}
         elif kind < 0.4:
@@ -223,7 +223,8 @@ class Caller:
             self.goal.details.clear()
             return self._one("keep", "no")
         if chance < 0.1 + self.manner.fickle:
-            slot = self.rng.choice(("party", "time", "date", "name") if self.goal.kind == "book" else ("party", "time"))
+            slots: tuple[Slot, ...] = ("party", "time", "date", "name")
+            slot = self.rng.choice(slots if self.goal.kind == "book" else slots[:2])
             self._new_value(slot)
             return self._say("correct", {slot: self.goal.details[slot]}, polite=True, lead_no=True)
         if chance < 0.15 + self.manner.fickle:
