@@ -20,6 +20,7 @@ from diffusion_engine.models.transformer import Transformer
 from diffusion_engine.training.data import Dialogue
 from diffusion_engine.training.layout import NO_TARGET, Batch, Rows, collate, layout
 from diffusion_engine.training.lora import adapter_state, add_lora
+from diffusion_engine.training.team import Team
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class TrainingConfig:
     Attributes:
         steps: optimizer steps of the whole run.
         rows: rows a step, about; dialogues are taken until it is reached.
+        batch_rows: padded rows of one forward and backward pass.
         max_rows: rows of one dialogue at the most.
         rank: inner dimension of the adapter.
         learning_rate: peak of AdamW's.
@@ -44,6 +46,7 @@ class TrainingConfig:
 
     steps: int = 2000
     rows: int = 3000
+    batch_rows: int = 1600
     max_rows: int = 1400
     rank: int = 32
     learning_rate: float = 1e-3
@@ -111,7 +114,14 @@ def epochs(dialogues: Sequence[Dialogue], seed: int, step: int, config: Training
 class Trainer:
     """One run: model, optimizer, progress, and where they are kept."""
 
-    def __init__(self, model: Transformer, dialogues: Sequence[Dialogue], config: TrainingConfig, folder: Path) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        dialogues: Sequence[Dialogue],
+        config: TrainingConfig,
+        folder: Path,
+        team: Team | None = None,
+    ) -> None:
         """Add an adapter to the model and resume from the folder if a run was begun there.
 
         Args:
@@ -119,11 +129,13 @@ class Trainer:
             dialogues: the training set.
             config: of the run.
             folder: gets `adapter.safetensors`, `state.pt`, `progress.json`.
+            team: the processes that share each step, None when there is one.
 
         Raises:
             ValueError: the folder holds a run with another configuration.
         """
         self.config, self.folder, self.dialogues = config, folder, dialogues
+        self.team = team or Team()
         model.requires_grad_(False)
         model.to({"fp32": torch.float32, "bf16": torch.bfloat16}[config.dtype])
         add_lora(model, config.rank, config.seed)
@@ -166,14 +178,15 @@ class Trainer:
         weights = [sum(r.weights) for r in rows]
         figures = {"ar_loss": 0.0, "draft_loss": 0.0, "ar_right": 0.0, "draft_right": 0.0}
         totals = {"ar": 0.0, "draft": 0.0}
-        micro = list(_microbatches(rows))
+        micro = list(_microbatches(rows, config.batch_rows))
         batches = [collate(group) for group in micro]
         for batch in batches:
             totals["ar"] += float(batch.weights[~batch.draft].sum())
             totals["draft"] += float(batch.weights[batch.draft].sum())
-        for batch in batches:
+        for batch in self.team.share(batches):
             for name, value in self._backward(batch, vocabulary, lookup, totals).items():
                 figures[name] += value
+        self.team.add_up(self.parameters, figures)
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -188,7 +201,9 @@ class Trainer:
         return figures
 
     def save(self) -> None:
-        """Write adapter, optimizer and progress; each file whole or not at all."""
+        """Write adapter, optimizer and progress; each file whole or not at all. Only the first process writes."""
+        if self.team.index:
+            return
         state = {name: tensor.to(torch.float32).contiguous() for name, tensor in adapter_state(self.model).items()}
         _replace(self.folder / "adapter.safetensors", lambda path: save_file(state, path))
         optimizer = {
@@ -257,7 +272,7 @@ class Trainer:
             }
 
 
-def _microbatches(rows: list[Rows], limit: int = 3200) -> Iterator[list[Rows]]:
+def _microbatches(rows: list[Rows], limit: int) -> Iterator[list[Rows]]:
     """Groups of similar length whose padded rows stay under a limit of memory."""
     group: list[Rows] = []
     for item in sorted(rows, key=len):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from diffusion_engine.checkpoints.assemble import base_model, merged
 from diffusion_engine.checkpoints.base import BaseModel, base_file
-from diffusion_engine.training.__main__ import main
+from diffusion_engine.training.command import main
 
 STEPS = 5
 
