@@ -43,11 +43,11 @@ class Segment:
         """How much of it was played (s)."""
         return self.played / SAMPLE_RATE_HZ
 
-    def heard_text(self) -> str:
-        """The words whose audio had ended when playing got this far; all of them once it was played to its end."""
+    def heard_text(self, ahead_s: float = 0.0) -> str:
+        """The words whose audio has ended, or will have in ``ahead_s``; all once it was played to its end."""
         if self.flushed and not self.cut and not self.chunks:
             return "".join(word for word, _ in self.words)
-        return "".join(word for word, end_s in self.words if end_s <= self.position_s)
+        return "".join(word for word, end_s in self.words if end_s <= self.position_s + ahead_s)
 
 
 class Playback:

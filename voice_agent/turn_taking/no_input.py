@@ -30,6 +30,11 @@ class NoInputTimer:
     _last_at: float | None = None
     _prompts: int = 0
 
+    @property
+    def prompts(self) -> int:
+        """Prompts given since the caller was last heard."""
+        return self._prompts
+
     def reset(self) -> None:
         """The caller said something: start again."""
         self._silent_s = 0.0

@@ -1,0 +1,135 @@
+"""The call's ears: caller frames in; events for the floor, transcripts and the end of the caller's speech out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Callable
+from typing import Any
+
+from livekit import rtc
+from livekit.agents import APIError, stt
+
+from voice_agent.stt.plugin import STT
+from voice_agent.stt.stream import RecognizerStream
+from voice_agent.telemetry.audible import LastAudible
+from voice_agent.telemetry.clock import CallClock, StreamClock
+from voice_agent.turn_taking import (
+    Event,
+    Final,
+    Partial,
+    Preflight,
+    SpeechEnd,
+    SpeechStart,
+    TriggerEnd,
+    TriggerStart,
+)
+from voice_agent.vad.detector import VoiceActivityDetector
+from voice_agent.vad.events import VadEvent, VadEventType
+
+logger = logging.getLogger(__name__)
+
+_REOPEN_AFTER_S = 0.5
+
+
+class Listener:
+    """Feeds one caller's audio to the voice activity detector and the recogniser, in this order, frame by frame.
+
+    Args:
+        recognizer: Told by us where speech starts and ends (``own_vad=False``).
+        clock: The call's clock.
+        on_event: Gets the floor's events as they happen.
+        on_error: Called with a message while the recogniser can't be reached.
+    """
+
+    def __init__(
+        self, recognizer: STT, clock: CallClock, on_event: Callable[[Event], None], on_error: Callable[[str], None]
+    ) -> None:
+        self._recognizer = recognizer
+        self._clock = clock
+        self._on_event = on_event
+        self._on_error = on_error
+        self._detector = VoiceActivityDetector()
+        self._stream_clock = StreamClock()
+        self._audible = LastAudible(16_000)
+        self._stream: RecognizerStream | None = None
+        self._awaiting_final = False
+
+    @property
+    def caller_audio_end_ms(self) -> float | None:
+        """The caller's last audible sample, on the call's clock (ms)."""
+        end_ms = self._audible.end_ms
+        return None if end_ms is None else self._stream_clock.to_call_ms(end_ms)
+
+    async def listen(self, audio: AsyncIterable[rtc.AudioFrame]) -> None:
+        """Run until ``audio`` ends. The recogniser may come and go meanwhile."""
+        reader = asyncio.create_task(self._recognize(), name="listener-recognize")
+        try:
+            async for frame in audio:
+                self._hear(frame)
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    def _hear(self, frame: rtc.AudioFrame) -> None:
+        pcm = bytes(frame.data)
+        self._audible.push(pcm)
+        self._stream_clock.arrived(self._audible.position_ms, self._clock.ms())
+        if self._stream is not None and not self._stream.closed:
+            self._stream.push_frame(frame)
+        for event in self._detector.push(pcm):
+            if self._stream is not None:
+                self._stream.vad_event(event)
+            self._on_event(self._floor_event(event))
+
+    def _floor_event(self, event: VadEvent) -> Event:
+        now = self._clock.seconds()
+        at_s = self._stream_clock.to_call_ms(event.at_ms) / 1000
+        match event.type:
+            case VadEventType.TRIGGER_START:
+                return TriggerStart(now)
+            case VadEventType.TRIGGER_END:
+                return TriggerEnd(now, audio_end=at_s)
+            case VadEventType.SPEECH_START:
+                return SpeechStart(now)
+            case VadEventType.SPEECH_END:
+                return SpeechEnd(now, audio_end=at_s)
+
+    async def _recognize(self) -> None:
+        """Read transcripts; open the stream anew when it failed for good."""
+        self._recognizer.on("error", self._on_stt_error)
+        try:
+            while True:
+                self._stream = self._recognizer.stream()
+                try:
+                    async with self._stream:
+                        async for event in self._stream:
+                            self._take(event)
+                    return
+                except APIError as error:
+                    self._on_error(str(error))
+                    await asyncio.sleep(_REOPEN_AFTER_S)
+        finally:
+            self._recognizer.off("error", self._on_stt_error)
+            self._stream = None
+
+    def _on_stt_error(self, error: Any) -> None:
+        self._on_error(str(error.error))
+
+    def _take(self, event: stt.SpeechEvent) -> None:
+        now = self._clock.seconds()
+        text = event.alternatives[0].text if event.alternatives else ""
+        kind = stt.SpeechEventType
+        if event.type is kind.START_OF_SPEECH:
+            self._awaiting_final = True
+        elif event.type is kind.INTERIM_TRANSCRIPT:
+            self._on_event(Partial(now, text))
+        elif event.type is kind.PREFLIGHT_TRANSCRIPT:
+            self._on_event(Preflight(now, text))
+        elif event.type is kind.FINAL_TRANSCRIPT:
+            self._awaiting_final = False
+            self._on_event(Final(now, text))
+        elif event.type is kind.END_OF_SPEECH and self._awaiting_final:
+            # The guard found no words in it.
+            self._awaiting_final = False
+            self._on_event(Final(now, ""))
