@@ -30,6 +30,13 @@ def byte_tokenizer() -> Tokenizer:
     return tokenizer
 
 
+def number_tokenizer(vocab: int) -> Tokenizer:
+    """One word a token, "0," "1," ..., so that the tokens of a reply can be read off its text."""
+    tokenizer = Tokenizer(models.WordLevel(vocab={f"{id},": id for id in range(vocab)}, unk_token="0,"))
+    tokenizer.decoder = decoders.Fuse()
+    return tokenizer
+
+
 def write_checkpoint(folder: Path, family: str, *, seed: int = 0, scale: float = 1.0, **changes: Any) -> Path:
     """A random checkpoint.
 

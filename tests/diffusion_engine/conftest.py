@@ -1,0 +1,132 @@
+"""Loaded tiny models, and a scheduler run to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+
+from diffusion_engine.chat.grammar import GrammarCompiler
+from diffusion_engine.chat.tokenizer import Tokenizer
+from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy
+from diffusion_engine.models import ModelConfig, Transformer, load_model
+from diffusion_engine.runtime import EndEvent, GenerationRequest, Limits, Scheduler, TextEvent, TorchRunner
+from tests.diffusion_engine.tiny import number_tokenizer, write_checkpoint
+
+torch.set_num_threads(1)
+FAMILIES = ("llama_draft", "sdar")
+STRATEGIES = {
+    "llama_draft": (Strategy.HYBRID, Strategy.AUTOREGRESSIVE),
+    "sdar": (Strategy.DYNAMIC, Strategy.STATIC, Strategy.SEQUENTIAL),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    text: str
+    end: EndEvent
+
+    @property
+    def tokens(self) -> list[int]:
+        return [int(word) for word in self.text.split(",") if word]
+
+
+@dataclass
+class Loaded:
+    """A tiny model whose text spells its tokens (see `number_tokenizer`)."""
+
+    folder: Path
+    model: Transformer
+    tokenizer: Tokenizer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokenizer = Tokenizer(number_tokenizer(self.config.vocab_size), self.config)
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.model.config
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        return STRATEGIES[self.config.family]
+
+    def scheduler(self, *, pages: int = 64, **limits: object) -> Scheduler:
+        return Scheduler(TorchRunner(self.model, pages), pages, self.tokenizer, Limits(**limits))  # type: ignore[arg-type]
+
+    def request(
+        self,
+        prompt: list[int],
+        strategy: Strategy | None = None,
+        *,
+        id: str = "r",
+        max_tokens: int = 24,
+        block_length: int = 4,
+        temperature: float = 0.0,
+        seed: int = 0,
+        threshold: float = 0.05,
+        **more: object,
+    ) -> GenerationRequest:
+        parameters = DecodingParameters(
+            strategy=strategy or self.strategies[0],
+            block_length=block_length,
+            threshold=threshold,
+            sampling=Sampling(temperature=temperature, seed=seed),
+        )
+        return GenerationRequest(id=id, prompt=prompt, parameters=parameters, max_tokens=max_tokens, **more)  # type: ignore[arg-type]
+
+
+def run_all(scheduler: Scheduler, requests: list[GenerationRequest]) -> list[Result]:
+    """Submit all at once, step until idle."""
+    for request in requests:
+        scheduler.submit(request)
+    texts: dict[str, str] = {request.id: "" for request in requests}
+    ends: dict[str, EndEvent] = {}
+    while not scheduler.idle:
+        for id, event in scheduler.step():
+            if isinstance(event, TextEvent):
+                assert id not in ends, "text after the end"
+                texts[id] += event.text
+            else:
+                ends[id] = event
+    return [Result(texts[request.id], ends[request.id]) for request in requests]
+
+
+def run_one(scheduler: Scheduler, request: GenerationRequest) -> Result:
+    return run_all(scheduler, [request])[0]
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a tiny checkpoint with a byte tokenizer, by family."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    return lambda family: write_checkpoint(root / family, family)
+
+
+@pytest.fixture(scope="session")
+def loaded(checkpoint: Callable[[str], Path]) -> dict[str, Loaded]:
+    """A tiny model of every family."""
+    return {family: Loaded(checkpoint(family), load_model(checkpoint(family))) for family in FAMILIES}
+
+
+@pytest.fixture(scope="session")
+def causal(loaded: dict[str, Loaded]) -> Loaded:
+    return loaded["llama_draft"]
+
+
+@pytest.fixture(scope="session")
+def block_causal(loaded: dict[str, Loaded]) -> Loaded:
+    return loaded["sdar"]
+
+
+@pytest.fixture(scope="session")
+def byte_tokenizers(loaded: dict[str, Loaded]) -> dict[str, Tokenizer]:
+    """The checkpoints' own tokenizers, by family."""
+    return {family: Tokenizer.from_folder(model.folder, model.config) for family, model in loaded.items()}
+
+
+@pytest.fixture(scope="session")
+def grammars(loaded: dict[str, Loaded], byte_tokenizers: dict[str, Tokenizer]) -> dict[str, GrammarCompiler]:
+    return {family: GrammarCompiler(byte_tokenizers[family], loaded[family].config.vocab_size) for family in loaded}
