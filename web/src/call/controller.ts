@@ -26,7 +26,7 @@ export class Controller {
     this.view = view;
     view.update(this.model);
     // A page that is left, reloaded or closed leaves no call behind.
-    addEventListener("pagehide", () => this.session?.hangUp());
+    addEventListener("pagehide", () => this.session?.leave());
     await Promise.all([watchPermission((permission) => this.emit({ type: "permission", permission })), this.loadInfo()]);
   }
 

@@ -13,6 +13,8 @@ export interface PeerListener {
 
 /** The offer goes out with the candidates found by then; on a local network they are found within milliseconds. */
 const gatheringMs = 1500;
+/** The far end closes the connection within this time after a goodbye, else we do. */
+const goodbyeMs = 500;
 
 /** One WebRTC connection: an audio track each way and the `events` data channel. */
 export class Peer {
@@ -59,6 +61,15 @@ export class Peer {
     await this.sender.replaceTrack(track);
   }
 
+  /** Says goodbye and closes once it was heard: closing at once could lose the message. */
+  hangUp(): void {
+    this.closed = true;
+    this.send({ type: "hangup" });
+    const close = () => this.connection.close();
+    this.events.onclose = close;
+    setTimeout(close, goodbyeMs);
+  }
+
   close(): void {
     this.closed = true;
     this.connection.close();
@@ -83,6 +94,7 @@ export class Peer {
   }
 
   private receive(data: unknown): void {
+    if (this.closed) return;
     try {
       const message = parseServerMessage(String(data));
       if (message !== null) this.listener.onMessage(message);

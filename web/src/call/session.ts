@@ -7,8 +7,8 @@ import { openMicrophone, silentTrack } from "./microphone.js";
 import type { CallEvent, Notice } from "./model.js";
 import { Peer } from "./peer.js";
 
-/** Media must flow this long after the answer, ms. */
-const connectMs = 15_000;
+/** Media must flow this long after the answer, ms; the server gives up after 15 s. */
+const connectMs = 12_000;
 /** The server learns the offset of this page's clock from pings, ms apart. */
 const pingMs = 2_000;
 
@@ -75,6 +75,7 @@ export class CallSession {
       if (!this.connected) this.connectTimer = setTimeout(() => this.fail(noMediaNotice), connectMs);
     } catch (error) {
       if (error instanceof ApiError && error.kind === "unauthorized") {
+        this.peer?.close();
         this.close();
         throw error;
       }
@@ -110,30 +111,44 @@ export class CallSession {
   }
 
   /** Ends the call. Safe at any moment, also twice. */
-  hangUp(reason = "You hung up."): void {
+  hangUp(): void {
     if (this.ended()) return;
-    this.peer?.send({ type: "hangup" });
-    if (this.callId !== null) this.api.hangUp(this.callId);
+    if (this.connected) this.peer?.hangUp();
+    else this.withdraw();
     this.close();
-    this.listener.onEvent({ type: "ended", now: performance.now(), reason });
+    this.listener.onEvent({ type: "ended", now: performance.now(), reason: "You hung up." });
+  }
+
+  /** Ends the call while the page is being left: what is sent now must outlive it. */
+  leave(): void {
+    if (this.ended()) return;
+    this.withdraw();
+    this.peer?.close();
+    this.close();
   }
 
   private fail(notice: Notice): void {
     if (this.ended()) return;
-    if (this.callId !== null) this.api.hangUp(this.callId);
+    if (!this.connected) this.withdraw();
+    this.peer?.close();
     this.close();
     this.listener.onEvent({ type: "failed", now: performance.now(), notice });
+  }
+
+  /** Ends the call over HTTP, where the data channel can't say it. */
+  private withdraw(): void {
+    if (this.callId !== null) this.api.hangUp(this.callId);
   }
 
   private ended(): boolean {
     return this.closed;
   }
 
+  /** Everything but the connection, which may still have a goodbye to send. */
   private close(): void {
     this.closed = true;
     clearTimeout(this.connectTimer);
     clearInterval(this.pingTimer);
-    this.peer?.close();
     this.monitor?.close();
     stop(this.microphone);
     this.silence.stop();
@@ -177,6 +192,7 @@ export class CallSession {
         break;
       }
       case "bye":
+        this.peer?.close();
         this.close();
         this.listener.onEvent({ type: "ended", now: performance.now(), reason: reasonText(message.reason) });
         break;
@@ -218,17 +234,9 @@ function stop(stream: MediaStream | null): void {
   for (const track of stream?.getTracks() ?? []) track.stop();
 }
 
+/** The server's reason is a clause: "the caller was silent". */
 function reasonText(reason: string): string {
-  switch (reason) {
-    case "":
-    case "hangup":
-      return "The call has ended.";
-    case "agent_hangup":
-    case "end_call":
-      return "The agent ended the call.";
-    default:
-      return /\s/.test(reason) ? reason : `The call has ended: ${reason.replaceAll("_", " ")}.`;
-  }
+  return reason === "" ? "The call has ended." : `The call has ended: ${reason.replace(/\.$/, "")}.`;
 }
 
 const silentPageNotice: Notice = {

@@ -26,6 +26,7 @@ test("a denied microphone is explained, and still hears the agent", async ({ pag
   await expect(page.getByRole("status")).toHaveText("Listening");
   await expect(page.locator(".mute")).toHaveText(/Only listening/);
   await expect(page.locator(".mute")).toBeDisabled();
+  await expect(page.getByRole("button", { name: "Hang up" })).toBeInViewport({ ratio: 1 });
   await picture(page, "listening-only");
   await mock.speak(true);
   await expect(page.getByRole("meter", { name: "Agent level" })).toHaveAttribute("aria-valuetext", /-\d+ decibels/);
