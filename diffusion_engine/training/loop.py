@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,11 @@ from diffusion_engine.training.data import Dialogue
 from diffusion_engine.training.layout import NO_TARGET, Batch, Rows, collate, layout
 from diffusion_engine.training.lora import adapter_state, add_lora
 from diffusion_engine.training.team import Team
+
+EVALUATE_EVERY = 50
+"""Steps between evaluations on the held-out dialogues."""
+EVALUATED_LENGTH = 8
+"""Masks of the drafts that are judged: what the embedded model is served with."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,8 @@ class Trainer:
         dialogues: Sequence[Dialogue],
         config: TrainingConfig,
         folder: Path,
+        *,
+        held_out: Sequence[Dialogue] = (),
         team: Team | None = None,
     ) -> None:
         """Add an adapter to the model and resume from the folder if a run was begun there.
@@ -129,12 +135,14 @@ class Trainer:
             dialogues: the training set.
             config: of the run.
             folder: gets `adapter.safetensors`, `state.pt`, `progress.json`.
+            held_out: dialogues for `evaluate`, never trained on.
             team: the processes that share each step, None when there is one.
 
         Raises:
             ValueError: the folder holds a run with another configuration.
         """
         self.config, self.folder, self.dialogues = config, folder, dialogues
+        self.held_out = held_out
         self.team = team or Team()
         model.requires_grad_(False)
         model.to({"fp32": torch.float32, "bf16": torch.bfloat16}[config.dtype])
@@ -159,7 +167,11 @@ class Trainer:
         """
         saved = time.monotonic()
         while self.progress.step < self.config.steps:
-            report(self.step())
+            figures = self.step()
+            if self.held_out and (self.progress.step % EVALUATE_EVERY == 0 or self.progress.step == self.config.steps):
+                figures |= self.evaluate()
+                self.progress.history[-1] |= {name: round(value, 6) for name, value in figures.items()}
+            report(figures)
             if time.monotonic() - saved > save_every_s:
                 self.save()
                 saved = time.monotonic()
@@ -199,6 +211,35 @@ class Trainer:
         figures |= {"weight": sum(weights), "draft_tokens": progress.draft_tokens, "tokens": progress.tokens}
         progress.history.append({k: round(v, 6) for k, v in figures.items() if k != "weight"})
         return figures
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """How the model does on the held-out dialogues, each reply given the right words before it.
+
+        Returns:
+            `held_right`: share of reply tokens that the causal rows get right; `held_exact`: share of replies that they
+            get right as a whole, which is what greedy decoding would write; `held_accepted`: tokens that a draft of
+            `EVALUATED_LENGTH` gets right before its first error, on average over drafts that could be right in full.
+        """
+        rng = random.Random(self.config.seed)
+        masks = self.model.config.mask_block(EVALUATED_LENGTH)
+        rows = [
+            layout(dialogue, masks, rng, length=EVALUATED_LENGTH, max_rows=self.config.max_rows)
+            for dialogue in self.held_out
+        ]
+        sums = dict.fromkeys(("tokens", "right", "replies", "exact", "drafts", "accepted"), 0.0)
+        for batch in self.team.share([collate(group) for group in _microbatches(rows, self.config.batch_rows)]):
+            hidden = self.model(batch.tokens, batch.positions, PackedAttention(batch.visible))
+            wanted = (batch.targets != NO_TARGET) & (batch.draft | (batch.weights >= 1))
+            right = torch.zeros_like(wanted)
+            right[wanted] = self.model.logits(hidden[wanted]).argmax(-1) == batch.targets[wanted]
+            _count(batch, wanted, right, sums)
+        self.team.add_up([], sums)
+        return {
+            "held_right": sums["right"] / max(1.0, sums["tokens"]),
+            "held_exact": sums["exact"] / max(1.0, sums["replies"]),
+            "held_accepted": sums["accepted"] / max(1.0, sums["drafts"]),
+        }
 
     def save(self) -> None:
         """Write adapter, optimizer and progress; each file whole or not at all. Only the first process writes."""
@@ -272,6 +313,25 @@ class Trainer:
             }
 
 
+def _count(batch: Batch, wanted: Tensor, right: Tensor, sums: dict[str, float]) -> None:
+    """Add one batch to the sums of `Trainer.evaluate`."""
+    replies = wanted & ~batch.draft
+    sums["tokens"] += float(replies.sum())
+    sums["right"] += float((right & replies).sum())
+    run: list[bool] = []
+    for inside, good in zip([*replies.tolist(), False], [*right.tolist(), False], strict=True):
+        if inside:
+            run.append(good)
+        elif run:
+            sums["replies"] += 1
+            sums["exact"] += all(run)
+            run = []
+    drafts = batch.draft.nonzero().squeeze(1).view(-1, EVALUATED_LENGTH)
+    whole = drafts[wanted[drafts].all(1)]
+    sums["drafts"] += len(whole)
+    sums["accepted"] += float(right[whole].int().cumprod(1).sum())
+
+
 def _microbatches(rows: list[Rows], limit: int) -> Iterator[list[Rows]]:
     """Groups of similar length whose padded rows stay under a limit of memory."""
     group: list[Rows] = []
@@ -288,8 +348,3 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_suffix(path.suffix + ".part")
     write(temporary)
     temporary.replace(path)
-
-
-def perplexity(loss: float) -> float:
-    """exp(loss), capped so that a diverged run still prints."""
-    return math.exp(min(loss, 20.0))
