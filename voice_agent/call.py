@@ -147,7 +147,7 @@ class Call:
         self._floor = services.floor()
         self._no_input = NoInputTimer()
         self._log = TurnLog(call_id, self.clock, services.store, services.metrics, self._publish_record)
-        self._listener = Listener(self._recognizer, self.clock, self._on_caller_event, self._on_recognizer_error)
+        self._listener = Listener(self._recognizer, self.clock, self.on_caller_event, self._on_recognizer_error)
         self._session: AgentSession[None] | None = None
         self._speculation: Reply | None = None
         self._utterance: Utterance | None = None
@@ -290,7 +290,7 @@ class Call:
 
     # The caller's side
 
-    def _on_caller_event(self, event: Event) -> None:
+    def on_caller_event(self, event: Event) -> None:
         self._log.note(event)
         match event:
             case SpeechStart():
@@ -322,7 +322,10 @@ class Call:
     # What the floor decides
 
     def _decide(self, event: Event) -> None:
-        for decision in self._floor.handle(event):
+        decisions = self._floor.handle(event)
+        if logger.isEnabledFor(logging.DEBUG) and (decisions or not isinstance(event, Tick)):
+            logger.debug("%s %s -> %s", self.call_id, event, decisions)
+        for decision in decisions:
             self._carry_out(decision)
 
     def _carry_out(self, decision: Decision) -> None:

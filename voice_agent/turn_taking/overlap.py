@@ -25,6 +25,7 @@ class Overlap:
         after_question: What the caller had heard of the agent ended in a question.
         ended: When the caller's sound ended (s); None while it lasts.
         text: The recogniser's latest words for it.
+        settled: The recogniser is done with it, and no more words will come.
         ducked: The agent's voice was lowered.
         paused: The agent was silenced.
     """
@@ -33,18 +34,23 @@ class Overlap:
     after_question: bool = False
     ended: float | None = None
     text: str = ""
+    settled: bool = False
     ducked: bool = False
     paused: bool = False
 
-    def verdict(self, at: float, *, patience_s: float) -> Verdict:
+    def verdict(self, at: float, *, patience_s: float, burst_s: float, transcript_patience_s: float) -> Verdict:
         """Judge at time ``at`` (s).
 
-        A word that is no backchannel claims the turn. A sound that has been over for ``patience_s`` and brought no
-        such word claims nothing. Length alone claims nothing either: the agent is silent by then, and a long noise
-        must not cost the caller the rest of the reply.
+        A word that is no backchannel claims the turn. Length alone claims nothing: the agent is silent by then, and a
+        long noise must not cost the caller the rest of the reply. What is over and brought no such word is a noise:
+        a burst of up to ``burst_s`` after ``patience_s``; what was long enough for words when the recogniser is done
+        with it, or after ``transcript_patience_s`` if it never is.
         """
         if words(self.text) and not is_backchannel(self.text, after_question=self.after_question):
             return Verdict.CLAIM
-        if self.ended is not None and at - self.ended >= patience_s:
+        if self.ended is None:
+            return Verdict.OPEN
+        if self.settled:
             return Verdict.NOISE
-        return Verdict.OPEN
+        burst = self.ended - self.started <= burst_s
+        return Verdict.NOISE if at - self.ended >= (patience_s if burst else transcript_patience_s) else Verdict.OPEN

@@ -64,7 +64,9 @@ class SilenceFloorConfig:
     simultaneous_s: float = 0.15
     """Both began within this time: the agent yields at once."""
     noise_patience_s: float = 0.35
-    """After an overlap without words, time until the agent goes on."""
+    """After a burst over the agent, time for words to come before the agent goes on."""
+    burst_s: float = 0.4
+    """Longest sound that is taken for a burst; a longer one is judged by its transcript."""
 
     def __post_init__(self) -> None:
         if not 0 < self.hold_closed_s <= self.hold_s <= self.hold_unfinished_s:
@@ -144,6 +146,7 @@ class SilenceFloor:
         if self._overlap is None:
             self._overlap = Overlap(event.at, after_question=self._agent_heard.rstrip().endswith("?"))
         self._overlap.ended = None
+        self._overlap.settled = False
         if self._overlap.paused:
             return []
         both_at_once = self._agent is _Agent.REPLYING or event.at - self._agent_started <= self.config.simultaneous_s
@@ -164,6 +167,7 @@ class SilenceFloor:
             self._covered = False
             if self._overlap is not None:
                 self._overlap.ended = None
+                self._overlap.settled = False
         return []
 
     def _on_trigger_end(self, event: TriggerEnd) -> list[Decision]:
@@ -188,12 +192,15 @@ class SilenceFloor:
 
     def _on_words(self, event: Partial | Preflight | Final) -> list[Decision]:
         if self._is_left_over(event):
+            if self._overlap is not None:
+                self._overlap.settled = isinstance(event, Final) and self._overlap.ended is not None
             return []
         if self._agent is not _Agent.IDLE and self._overlap is None:
             # The recogniser heard what the gate missed.
             self._overlap = Overlap(event.at, ended=None if self._sounds(event.at) else event.at)
         if self._overlap is not None:
             self._overlap.text = " ".join(self._new_words(event.text))
+            self._overlap.settled = isinstance(event, Final)
         said_before = words(self.turn_text)
         self._current = event.text.strip()
         if isinstance(event, Final):
@@ -286,7 +293,12 @@ class SilenceFloor:
         overlap = self._overlap
         if overlap is None:
             return []
-        verdict = overlap.verdict(at, patience_s=self.config.noise_patience_s)
+        verdict = overlap.verdict(
+            at,
+            patience_s=self.config.noise_patience_s,
+            burst_s=self.config.burst_s,
+            transcript_patience_s=self.config.transcript_patience_s,
+        )
         if verdict is Verdict.CLAIM:
             self._overlap = None
             self._agent = _Agent.IDLE

@@ -235,6 +235,20 @@ def test_case_3_backchannels_are_not_turns(said: str) -> None:
     assert script.kinds()[-1] == "ResumeAgent"
 
 
+def test_a_long_sound_is_judged_by_its_transcript_however_late_that_comes() -> None:
+    script = speaking_agent()
+    late = utterance(2.0, 2.9, "", final=False)
+    script.run(*late, Final(3.9, "in the evening"), until=6.0)
+    assert script.kinds() == ["Duck", "PauseAgent", "StopAgent", "Commit"]
+
+
+def test_a_long_sound_without_words_lets_the_agent_go_on_when_the_recogniser_is_done() -> None:
+    script = speaking_agent()
+    script.run(*utterance(2.0, 2.9, ""), until=6.0)
+    assert script.kinds() == ["Duck", "PauseAgent", "ResumeAgent"]
+    assert script.all(ResumeAgent)[0][0] - 2.9 <= 0.5
+
+
 def test_case_7_when_both_begin_at_once_the_agent_yields_at_once() -> None:
     script = speaking_agent()
     script.run(SpeechStart(1.1), Partial(1.7, "actually wait"), until=2.0)
