@@ -219,7 +219,13 @@ class Caller:
 
 
 def raise_priority() -> str:
-    """Ask for a priority above whatever else runs; returns what was granted."""
+    """Run before everything else on this machine: a caller would be on another one. Returns what was granted."""
+    try:
+        # Threads made later (Opus) inherit it. An eighth of a core: nobody starves.
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        return "real-time (round robin)"
+    except (OSError, AttributeError):
+        pass
     try:
         os.nice(-15)
     except OSError:

@@ -35,6 +35,8 @@ from voice_agent.bench.server_process import ServerError, free_port, running_ser
 
 DEFAULT_OUT = Path("out/demo")
 BETWEEN_CALLS_S = 1.0
+IDLE_LOAD = 0.3
+"""Load average per core below which a machine counts as idle."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -72,6 +74,7 @@ def _demo(options: argparse.Namespace) -> int:
         _, day = call.day_named(today, scenario.closed)
         expected.append(BookedTable(call.booking.name, day, call.booking.time, call.booking.party))
 
+    load_before = describe_machine()["load_average"][0]
     with ExitStack() as stack:
         database = options.database
         if options.url:
@@ -93,7 +96,7 @@ def _demo(options: argparse.Namespace) -> int:
         print(f"answered by {info.get('model', 'an unnamed model')}", flush=True)
         before = cpu_times()
         calls = [_make_call(url, options, scenario, number, today) for number in range(len(scenario.calls))]
-        machine = {**describe_machine(), "busy": busy_share(before, cpu_times())}
+        machine = {**describe_machine(), "load_before": load_before, "busy": busy_share(before, cpu_times())}
         logs = [log for log, _ in calls if log is not None]
         records = [_get(f"{url}/api/calls/{log['call_id']}") or {} for log in logs]
         missing = missing_bookings(expected, _bookings(database)) if database else []
@@ -112,6 +115,11 @@ def _demo(options: argparse.Namespace) -> int:
         engine=info.get("engine"),
         date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     )
+    if load_before > IDLE_LOAD * machine["cores"]:
+        busy = (
+            f"the machine was not idle before the calls (load {load_before:.1f}): the gaps are longer than they need be"
+        )
+        result["summary"]["notes"].append(busy)
     rate = logs[0]["rate"]
     between = np.zeros((round(BETWEEN_CALLS_S * rate), 2), dtype=np.int16)
     joined = [piece for recording in recordings for piece in (recording, between)][:-1]
@@ -166,7 +174,7 @@ def _print(result: dict[str, Any], out: Path) -> None:
     print(
         f"{summary['n']} turns: median gap {summary['gap_p50_ms']} ms, p95 {summary['gap_p95_ms']} ms, "
         f"{summary['missed']} missed, {summary['takeovers']} takeovers "
-        f"({summary['pause_takeovers']} of {summary['pauses']} pauses)"
+        f"({summary['pause_takeovers']} of them inside one of {summary['pauses']} pauses)"
     )
     if summary["bookings_ok"] is None:
         print("bookings: not checked (no --database)")

@@ -35,8 +35,9 @@ class Rules:
 
     The first two are the measurement's definition. The others say how speech is told from clicks and turns from pauses:
     a dip of one pitch period (100 Hz) is still voice; a stop consonant's closure (up to ~100 ms) is still the same
-    stretch; speakers overlap the last syllable of a turn routinely, so an onset that late is an early answer (a
-    negative gap), while an earlier one cut the caller off.
+    stretch. Speakers overlap the last syllable of a turn routinely: an onset that late (`terminal_overlap_ms`) is an
+    early answer, a negative gap; an earlier one cut the caller off. But where the caller had paused shortly before
+    (`pause_reaction_ms`), every onset before the end is the answer to that pause, however late it became audible.
     """
 
     threshold_dbfs: float = -45.0
@@ -46,6 +47,7 @@ class Rules:
     turn_pause_ms: float = 200.0
     reply_pause_ms: float = 500.0
     terminal_overlap_ms: float = 250.0
+    pause_reaction_ms: float = 1500.0
     missed_after_ms: float = 5000.0
 
 
@@ -179,9 +181,9 @@ def measure_turns(
 def _measure_turn(stretches: list[Span], heard: Sequence[Span], until: int, per_ms: float, rules: Rules) -> TurnGap:
     whole = Span(stretches[0].start, stretches[-1].end)
     pauses = silences(stretches, rules.turn_pause_ms * per_ms)
-    # After a pause the caller's last words must have begun before an onset can be an overlap of the turn's end.
-    last_words = pauses[-1].end if pauses else whole.start
-    earliest_answer = max(last_words, whole.end - rules.terminal_overlap_ms * per_ms)
+    # Soon after a pause, an onset before the end answers the pause: the caller had gone on before it was audible.
+    answers_pause = bool(pauses) and whole.end - pauses[-1].end < rules.pause_reaction_ms * per_ms
+    earliest_answer = whole.end if answers_pause else whole.end - rules.terminal_overlap_ms * per_ms
 
     began = [reply for reply in heard if whole.start < reply.start < until]
     early = [reply for reply in began if reply.start < earliest_answer]

@@ -105,6 +105,14 @@ def test_short_last_words_after_a_pause_do_not_turn_a_takeover_into_an_overlap()
     assert result.takeover
 
 
+@pytest.mark.parametrize(("after_pause_ms", "takeover"), [(1400, True), (1600, False)])
+def test_a_late_answer_to_a_pause_is_no_overlap_of_the_end(after_pause_ms, takeover):
+    end = 16000 + ms(after_pause_ms)
+    result = measure_one([(8000, 12000), (16000, end)], [(end - ms(60), end + 8000)])
+    assert result.takeover is takeover
+    assert (result.gap_ms is None) is takeover
+
+
 def test_overlap_of_the_last_syllable_is_a_negative_gap():
     result = measure_one([(800, 8000)], [(8000 - ms(100), 14000)])
     assert not result.takeover
