@@ -53,12 +53,12 @@ test("a spoken question is heard, answered aloud and answered right", async ({ p
 
   // The caption has the question's words.
   const conversation = page.getByRole("region", { name: "Conversation" });
-  const asked = conversation.locator(".line.caller:not(.partial) .words").first();
+  const turn = conversation.locator(".turn").filter({ has: page.locator(".line.caller:not(.partial):visible") }).first();
+  const asked = turn.locator(".line.caller .words");
   await expect(asked).toContainText(/open/i, { timeout: 40_000 });
   await expect(asked).toContainText(/friday/i);
 
   // The reply comes as audio and has an opening time of that day in it.
-  const turn = conversation.locator(".turn").filter({ has: asked });
   await expect(agentLevel).toHaveAttribute("aria-valuetext", /-\d+ decibels/, { timeout: 20_000 });
   const times = spokenHours("friday").map((time) => time.replace(/ o'clock$/, ""));
   await expect(turn.locator(".line.agent .words")).toContainText(new RegExp(times.join("|"), "i"), { timeout: 20_000 });
