@@ -44,7 +44,7 @@ def _absolute(day: int, month: int, today: dt.date) -> dt.date | None:
         return None
     date = parsed.date()
     # A day shortly before today is meant as the past it is, not as next year's.
-    if (date - today).days > 335:
+    if (date - today).days > 335 and (date.month, date.day) != (2, 29):
         date = date.replace(year=date.year - 1)
     return date
 

@@ -26,15 +26,27 @@ _CUE_NUMBER = word_set("number reference code ref")
 _MOVES = word_set("change move moved switch push bring reschedule shift changed postpone")
 _FILLERS = word_set("um uh hm well")  # taken out before anything is read
 _CLOCK = word_set("o'clock am pm thirty fifteen forty")
-_STUTTERED = word_set("a the of at on for to is under name it's i my in")
-_BEFORE_ONE = word_set("first second third earlier later that this which other another the last latter former no")
-_AFTER_ONE = word_set("second moment minute sec we i more")
-_OFFERS = {(modal, who, "do") for modal in ("can", "could", "would") for who in ("you", "we", "i")}
+_STUTTERED = word_set("the of at on for to is under name it's my in")
+_BEFORE_ONE = word_set(
+    """
+    first second third the earlier later that this which other another last latter former no have need nice good
+    got
+    """
+)
+_AFTER_ONE = word_set(
+    """
+    second moment minute sec more thing
+    """
+)
+_OFFERS = {(m, "it", "be") for m in ("can", "could", "would")} | {
+    (modal, who, "do") for modal in ("can", "could", "would") for who in ("you", "we", "i")
+}
 _VISIT = word_set(
     """
-    table tables mean said think thinking should book booking reserve reservation open opening close closed
-    closing hours come coming eat dinner lunch seat us people about available availability space room free
-    instead make rather okay possible fine work works prefer change move let's we late spot spots
+    reservations bookings anything something sit visit table tables mean said think thinking should book booking
+    reserve reservation open opening close closed closing hours come coming eat dinner lunch seat people about
+    available availability space room free instead make rather okay possible fine work works prefer change move
+    late spot spots got there booked full
     """
 )
 
@@ -120,6 +132,8 @@ class _Scan:
         rejected = before[-1:] == ("not",) or before[-2:] in (("instead", "of"), ("rather", "than"), ("instead",))
         raw = tuple(self.words[max(0, at - 2) : at])
         rejected = rejected or raw == ("instead", "of")
+        if self.words[at] == "yesterday" and self.expects != "date":  # "the booking i made yesterday"
+            rejected = True
         if before[-1:] == ("from",):
             rejected = any(w in _MOVES for w in self.words) or "to" in self.words[at + found[1] :][:2]
         return Mention(slot, found[0], at, at + found[1], rejected)
@@ -128,6 +142,8 @@ class _Scan:
 def _is_pronoun(words: Sequence[str], at: int) -> bool:
     """Whether "one" at `at` counts nothing: "one second", "the later one", "that one"."""
     before, after = words[max(0, at - 1) : at], words[at + 1 : at + 2]
+    if words[at + 1 : at + 3] == ["of", "us"]:
+        return False
     return not _CLOCK & set(after) and bool(_BEFORE_ONE & set(before) or _AFTER_ONE & set(after))
 
 

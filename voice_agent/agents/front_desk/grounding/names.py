@@ -17,36 +17,37 @@ _NEVER = word_set(
     their them then there there's they this to today tomorrow tonight too um uh hm under us was we we'd we'll
     we're well were what what's when where which who why will with would yeah yep yes you you're your back after
     once listen instead actually said needs again all also booking reservation table name number right wait
-    cheers
+    cheers write use down surname should starting
     """
 ) | frozenset(WEEKDAYS)
 # Words of the trade and of everyday answers: not a name unless the caller said that it is one.
 _RARELY = word_set(
     """
-    about able accessible looking calling thinking asking going being having wondering hoping trying ringing
-    phoning wanting planning moving changing cancelling bringing getting making talking speaking working parking
-    eating staying waiting using paying visiting arriving reserving booking excuse mhm around parties twice
-    charged sell think bear afraid ask asked line afternoon allergic allergies allergy alone already alright
-    always another anyone anything appointment april august available away back baby bad before birthday bit
-    book booked both bring brother bye cancel cancelled car card cash change changed check child children
-    christmas close closed colleague come coming confirm correct couple date day days december deliver delivery
-    different dinner discount dog dogs done double down dress early earlier easter eat else evening ever
-    everything exactly february few find fine first food forgot forget four free friday friend friends full game
-    get give go goes gone good got great guess guests half hang happy he's hello help hey hi hold hope hour
-    hours human hungry husband idea january joke july june keep kidding kids kind know last late later leave
-    left less little live long look lost lot lovely lunch made make manager many march menu mind mine minute
-    minutes moment money month more morning move much music need never new next nice night nobody none noon
-    nothing november now o'clock october off old one only open operator order original other out over part party
-    pay people perfect person phone pizza place plan played possible question quarter quick quite rather read
-    ready real really receptionist remember repeat request robot running saturday say second see september she's
-    someone something soon spell staff start still stop stupid such sunday sure table take takeaway talk tell
-    terrace terrible time times top total try two uncle understand until up use usual vegan vegetarian very
-    visit voucher waiter want weather week weekend well wheelchair whoever wife wine wonderful word work works
-    wrong year yesterday cheap expensive correction nevermind mistake scratch mean meant sorry's pardon ish pm
-    am sharp either neither same's name's thing things way what're where's how's let's that'll that'd there'll
-    they're they've you've isn't aren't wasn't weren't won't can't couldn't wouldn't shouldn't doesn't didn't
-    haven't hasn't hadn't i'd've sec seconds goodbye cheerio speak absolutely definitely certainly course indeed
-    agreed precisely gotcha ahead
+    about able accessible ill sick bored checking disappointed selling fine looking calling thinking asking
+    going being having wondering hoping trying ringing phoning wanting planning moving changing cancelling
+    bringing getting making talking speaking working parking eating staying waiting using paying visiting
+    arriving reserving booking excuse mhm around parties twice charged sell think bear afraid ask asked line
+    afternoon allergic allergies allergy alone already alright always another anyone anything appointment april
+    august available away back baby bad before birthday bit book booked both bring brother bye cancel cancelled
+    car card cash change changed check child children christmas close closed colleague come coming confirm
+    correct couple date day days december deliver delivery different dinner discount dog dogs done double down
+    dress early earlier easter eat else evening ever everything exactly february few find first food forgot
+    forget four free friday friend friends full game get give go goes gone good got great guess guests half hang
+    happy he's hello help hey hi hold hope hour hours human hungry husband idea january joke july june keep
+    kidding kids kind know last late later leave left less little live long look lost lot lovely lunch made make
+    manager many march menu mind mine minute minutes moment money month more morning move much music need never
+    new next nice night nobody none noon nothing november now o'clock october off old one only open operator
+    order original other out over part party pay people perfect person phone pizza place plan played possible
+    question quarter quick quite rather read ready real really receptionist remember repeat request robot
+    running saturday say second see september she's someone something soon spell staff start still stop stupid
+    such sunday sure table take takeaway talk tell terrace terrible time times top total try two uncle
+    understand until up use usual vegan vegetarian very visit voucher waiter want weather week weekend well
+    wheelchair whoever wife wine wonderful word work works wrong year yesterday cheap expensive correction
+    nevermind mistake scratch mean meant sorry's pardon ish pm am sharp either neither same's name's thing
+    things way what're where's how's let's that'll that'd there'll they're they've you've isn't aren't wasn't
+    weren't won't can't couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec seconds
+    goodbye cheerio speak absolutely definitely certainly course indeed agreed precisely gotcha ahead incorrect
+    calendar bother call testing restaurant thatll theyll
     """
 )
 # Cues that the next words are a name, the longest first; strong ones are believed whatever follows.
@@ -64,6 +65,8 @@ _STRONG = (
     ("last", "name's"),
     ("my", "surname", "is"),
     ("surname", "is"),
+    ("surname",),
+    ("last", "name"),
     ("surname's",),
     ("name", "it's"),
     ("name", "is"),
@@ -88,7 +91,7 @@ _FILLER = frozenset(("um", "uh", "like", "well", "hm", "oh", "it's", "is", "yeah
 _CORRECTING = (
     ("it's",),
     ("i", "said"),
-    ("i", "meant"),
+    ("meant",),
     ("i", "mean"),
     ("should", "be"),
     ("make", "it"),
@@ -101,9 +104,12 @@ _AFTER_CORRECTION = word_set("please instead thanks thank if that's spelled is w
 _IS_NAME = (("is", "my", "name"), ("is", "the", "name"))
 _POLITE = word_set(
     """
-    please thanks thank you great lovely nice perfect good fine okay sure possible work works right cheers mind
-    have anything space room call booked spell double happy quick moment make made mean meant let instead hold
-    second last first correct yes that'll course
+    still get much very something someone trouble chance now look room evening morning afternoon night day week
+    noon january february march april may june july august september october november december half quarter
+    people party guests two four one zero friends adults kids children monday sunday wife husband starting
+    around please thanks thank you great lovely nice perfect good fine okay sure possible work works right
+    cheers mind have anything space call booked spell double happy quick moment make made mean meant let instead
+    hold second last first correct yes that'll course say use down hey
     """
 )
 _MAX_WORDS = 3
@@ -136,14 +142,14 @@ def _letters(words: Sequence[str], at: int, *, expected: bool) -> tuple[str, int
 
 def _plausible(word: str, *, strong: bool) -> bool:
     if (
-        word.endswith(("n't", "'ll", "'ve", "'re"))
+        word.endswith(("n't", "'ll", "'ve", "'re", "'d"))
         or word in _NEVER
         or word in numbers.CARDINALS
         or word in numbers.ORDINALS
         or len(word) < 2
     ):
         return False
-    return strong or (word not in _RARELY and not word.endswith(("'s", "'d")))
+    return strong or (word not in _RARELY and not word.endswith("'s"))
 
 
 def _run(words: Sequence[str], at: int, *, strong: bool) -> int:

@@ -22,10 +22,15 @@ _RELATION = word_set(
 _SELF = word_set("me i myself")
 _BEFORE_SIZE = (
     ("party", "of"),
+    ("family", "of"),
+    ("we'd", "be"),
+    ("we", "would", "be"),
+    ("for", "us"),
     ("group", "of"),
     ("table", "of"),
     ("total", "of"),
     ("we're",),
+    ("were",),
     ("we", "are"),
     ("we'll", "be"),
     ("we", "will", "be"),
@@ -42,7 +47,7 @@ _BEFORE_SIZE = (
     ("seats", "for"),
     ("people", "to"),
 )
-_COUNTS = (("be",), ("are",), ("there's",), ("for",), ("just",), ("only",))
+_ONE_OF_US_IS = word_set("is has can't cannot doesn't eats needs uses will might wants would")
 _AFTER_SIZE = (
     ("of", "us"),
     ("in", "total"),
@@ -118,8 +123,10 @@ def party(words: Sequence[str], at: int, *, expects: str, known: bool) -> tuple[
     if found:
         return found
     before = tuple(words[max(0, at - 3) : at])
+    if words[at] == "myself" and before[-1:] == ("by",):
+        return 1, 1
     if words[at] in ("me", "myself") and (
-        before[-1:] in (("just",), ("only",), ("it's",), ("by",)) or before[-2:] in (("just", "for"), ("table", "for"))
+        before[-1:] in (("just",), ("only",), ("it's",)) or before[-2:] in (("just", "for"), ("table", "for"))
     ):
         return 1, 1
     if tuple(words[at : at + 4]) == ("on", "my", "own") or tuple(words[at : at + 3]) == ("on", "my", "own"):
@@ -128,7 +135,7 @@ def party(words: Sequence[str], at: int, *, expects: str, known: bool) -> tuple[
     if count is None:
         return None
     value, taken = count
-    if value == 1 and words[at + 1 : at + 2] == ["of"] and expects != "party" and before[-1:] not in _COUNTS:
+    if value == 1 and tuple(words[at + 1 : at + 3]) == ("of", "us") and _ONE_OF_US_IS & set(words[at + 3 : at + 4]):
         return None  # "one of us is vegan"
     rest = tuple(words[at + taken : at + taken + 2])
     if (rest[:1] and rest[0] in _PEOPLE | {"more"}) or any(rest[: len(a)] == a for a in _AFTER_SIZE):

@@ -12,6 +12,7 @@ from voice_agent.agents.front_desk.desk import Answer
 from voice_agent.agents.front_desk.facts import WEEKDAYS, Restaurant
 from voice_agent.agents.front_desk.grounding.details import SLOTS, Expected, Slot, Value, mentions
 from voice_agent.agents.front_desk.grounding.normalise import normalise
+from voice_agent.agents.front_desk.grounding.words import is_question
 
 Flag = Literal["free", "not free", "read back", "not found", "problem"]
 _TABLE: tuple[Slot, ...] = ("party", "date", "time")
@@ -34,15 +35,16 @@ _DENIAL = re.compile(
     r"|that's wrong|it's not|that isn't)\b"
 )
 _ACCEPTS = re.compile(
-    r"^((uh|um|oh|hm|well|okay|so|right|yeah) )*(yes|yeah|yep|yup|sure|okay|right|fine|great|perfect|good|lovely"
-    r"|all right|correct|exactly|absolutely|wonderful|please|uh huh|sounds|i'll take|we'll take|let's|that (is|works)"
-    r"|that (sounds|would)|that's (fine|right|good|great|perfect|correct|okay|lovely)|go ahead|all good)\b"
+    r"^((well|okay|so|right|yeah|oh|listen|sorry|that|see) )*(yes|yeah|ye|yep|yup|sure|okay|right|fine|great|perfect"
+    r"|good|lovely|everything's (right|correct|fine|good)|all (right|correct|good)|brilliant|excellent|wonderful|super|cool|mhm|indeed|of course"
+    r"|definitely|certainly|very good|looks|correct|exactly|absolutely|please|sounds|i'll take|we'll take|let's|that (is|works|sounds|would)"
+    r"|(that|it)'s (all )?(fine|right|good|great|perfect|correct|okay|lovely)|that'll (do|work|be fine)|go ahead)\b"
 )
 _DECLINES = re.compile(
-    r"\b(no|not|nope|never|else|leave|forget|hear|hello|don't|couldn't|doesn't|won't|can't|neither|none|but)\b"
+    r"\b(no|not|nope|never|else|leave|forget|hear|hello|missed|don't|couldn't|doesn't|won't|can't|neither|none|but)\b"
 )
-_FIRST = re.compile(r"\bthe (first|earlier|former)\b( (one|option|time))?|\b(earlier one|first one)\b")
-_SECOND = re.compile(r"\bthe (second|later|latter|last)\b( (one|option|time))?|\b(later one|second one)\b")
+_FIRST = re.compile(r"\bthe (first|earlier|former)( (one|option|time)\b| please| is|$)|\b(earlier one|first one)\b")
+_SECOND = re.compile(r"\bthe (second|later|latter|last)( (one|option|time)\b| please| is|$)|\b(later one|second one)\b")
 _FILLERS = frozenset(("um", "uh", "hm"))
 _OTHER_BOOKING = re.compile(
     r"\b(change|move|cancel|reschedule|alter|amend|postpone)\b.*\b(booking|reservation|table|it)\b"
@@ -73,7 +75,13 @@ def is_denial(utterance: str) -> bool:
 
 def _accepts(utterance: str) -> bool:
     """Whether a short answer takes the only offer made."""
-    return len(utterance.split()) <= 7 and bool(_ACCEPTS.search(utterance)) and not _DECLINES.search(utterance)
+    words = utterance.split()
+    return (
+        len(words) <= 7
+        and not is_question(words)
+        and bool(_ACCEPTS.search(utterance))
+        and not _DECLINES.search(utterance)
+    )
 
 
 @dataclass

@@ -88,7 +88,8 @@ def _clock(words: Sequence[str], at: int) -> tuple[int, int, int, bool] | None:
         return hour_value, unit[0], k + 2 - at, True
     if k < len(words) and 1 <= hour_value <= 24:
         rest = numbers.cardinal(words, k)
-        if rest and rest[0] in _MINUTE_WORDS:
+        date_follows = words[k] in ("twenty", "thirty") and k + 1 < len(words) and words[k + 1] in numbers.ORDINALS
+        if rest and rest[0] in _MINUTE_WORDS and not date_follows:  # "at four twenty seventh of july"
             return hour_value, rest[0], k + rest[1] - at, True
     return hour_value, 0, k - at, False
 

@@ -15,13 +15,14 @@ _LEAD = word_set(
     """
     so okay yeah yes yep no well oh like and but right sorry hi hello hey hiya there good great nice lovely
     perfect cool listen also um uh hm just evening morning afternoon day see got thanks wait actually thank all
+    bother greetings to know
     """
 )
 _AFTER_LEAD = {"it": "got", "see": "i", "you": "thank"}
 _ASKS = word_set(
     """
     do does did is isn't are aren't can can't could couldn't would will won't what what's whats when when's
-    where where's how how's who who's why which has have had shall should any am was were
+    where where's how how's who who's why which has have had shall should any am
     """
 )
 

@@ -6,7 +6,7 @@ import random
 
 from voice_agent.agents.front_desk.grounding.words import word_set
 
-_FILLERS = ("um", "uh", "um", "uh", "like", "you know", "so", "well", "um")
+_FILLERS = ("um", "uh", "um", "uh", "you know", "like", "well", "um")
 # Words whose loss changes nothing that matters, and words that may be doubled.
 _DROPPABLE = word_set("a i we would like please it you can could do my our me us there")
 _DOUBLED = _DROPPABLE | word_set("the for at on to of and is that")
