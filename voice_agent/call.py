@@ -188,6 +188,7 @@ class Call:
 
     async def _begin(self) -> None:
         self._log.start(self._services.info)
+        self.transport.send({"type": "info", "call_id": self.call_id, **self._services.info})
         self._session = AgentSession(
             stt=self._recognizer,
             llm=self._services.model,
@@ -216,7 +217,6 @@ class Call:
             str(self._conversation.messages[0]["content"]), self._listener, self._voice, self._services.phrases
         )
         await self._session.start(agent, record=False)
-        self.transport.send({"type": "info", "call_id": self.call_id, **self._services.info})
         self._say(self._conversation.greeting, record=self._log.greeting(self._conversation.greeting))
         self._prefill(self._conversation.turn())
         self._spawn(self._tick(), "call-tick")
@@ -291,6 +291,7 @@ class Call:
     # The caller's side
 
     def on_caller_event(self, event: Event) -> None:
+        """The listener heard something: note it, show it, let the floor decide."""
         self._log.note(event)
         match event:
             case SpeechStart():

@@ -60,6 +60,7 @@ class Reply:
         self.error: str | None = None
         self.written = ""
         """Its words so far."""
+        self._fallback = ""  # what the last tool says, should the model say nothing
         self._conversation = conversation
         self._talk = conversation.fork() if speculative else conversation
         self._prompt = self._talk.heard(caller)
@@ -108,6 +109,10 @@ class Reply:
     async def _write(self) -> None:
         try:
             await self._converse()
+            if not self.written.strip():
+                if not self._fallback:
+                    raise APIConnectionError("the model said nothing", retryable=False)
+                self._say(self._fallback)
         except APIError as error:
             self.error = f"{type(error).__name__}: {error}"
             logger.warning("a reply failed: %s", self.error)
@@ -173,10 +178,11 @@ class Reply:
                 if not isinstance(arguments, dict):
                     raise ToolCallError(f"{call.name}: the arguments are no JSON object")
                 try:
-                    self._talk.tool_called(call.name, arguments)
+                    result = self._talk.tool_called(call.name, arguments)
                 except NotCommittedError:
                     await self._committed.wait()
-                    self._talk.tool_called(call.name, arguments)
+                    result = self._talk.tool_called(call.name, arguments)
+                self._fallback = result.say
             except (ToolCallError, json.JSONDecodeError) as error:
                 logger.warning("a tool call was refused: %s", error)
                 return False

@@ -1,0 +1,263 @@
+"""One call from greeting to hang-up: the real session and floor, a scripted model, voice and line."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.voice_agent.call.line import RESTAURANT, scene
+from tests.voice_agent.llm.scripted_endpoint import Body, Reply
+from tests.voice_agent.transports.peer import until
+from voice_agent.dialogue import phrases
+from voice_agent.turn_taking import Final, Preflight, SpeechEnd, SpeechStart, TriggerEnd
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+LONG = " ".join(f"word{n}" for n in range(40))
+
+
+def last_words(body: Body) -> str:
+    return str(body["messages"][-1]["content"]).split("\n")[0]
+
+
+async def test_a_caller_is_greeted_asked_and_answered() -> None:
+    async with scene(lambda body: Reply("yes we are open on sunday")) as call:
+        await call.greeted()
+        assert call.line.messages[0]["type"] == "info"
+        assert call.captions("agent") == [RESTAURANT.greeting]
+        call.speak("are you open on Sunday?")
+        await until(lambda: 1 in call.turns())
+        record = call.turns()[1]
+        assert record["caller"] == "are you open on Sunday?"
+        assert record["agent"] == record["heard"] == "yes we are open on sunday"
+        assert record["interrupted"] is False
+        events = record["events"]
+        assert events["decision"] <= events["llm"][0]["done"] <= events["reply_ended"]
+        assert events["llm"][0]["request"] <= events["llm"][0]["first_token"] <= events["tts_first_chunk"]
+        assert events["tts_first_chunk"] <= events["first_packet"]
+        assert call.captions("caller") == ["are you open on Sunday?"]
+        assert [m["state"] for m in call.line.of("state")][-3:] == ["thinking", "speaking", "listening"]
+        assert call.conversation.messages[-1] == {"role": "assistant", "content": "yes we are open on sunday"}
+        stored = await call.record()
+        assert [turn["turn"] for turn in stored["turns"]] == [0, 1]
+
+
+async def test_a_prepared_reply_is_adopted_not_asked_for_again() -> None:
+    async with scene(lambda body: Reply("at ten")) as call:
+        await call.greeted()
+        call.start_speaking()
+        end = call.call.clock.seconds()
+        call.tell(TriggerEnd, audio_end=end)
+        call.tell(Preflight, text="when do you close?")
+        await until(lambda: len(call.server.bodies) == 1)
+        assert call.conversation.messages[-1]["role"] == "assistant", "nothing is in the history yet"
+        call.tell(SpeechEnd, audio_end=end)
+        call.tell(Final, text="When do you close?")
+        await until(lambda: 1 in call.turns())
+        assert call.turns()[1]["speculation"] == "hit"
+        assert len(call.server.bodies) == 1
+
+
+async def test_case_55_a_caller_who_goes_on_gets_one_reply_to_the_whole() -> None:
+    async with scene(lambda body: Reply(f"you said {last_words(body)}", word_s=0.05)) as call:
+        await call.greeted()
+        call.start_speaking()
+        for text in ("a table for four", "a table for four on friday", "a table for four on friday at eight"):
+            call.tell(TriggerEnd, audio_end=call.call.clock.seconds())
+            call.tell(Preflight, text=text)
+            call.start_speaking()
+            await asyncio.sleep(0.05)
+        call.stop_speaking("a table for four on friday at eight please")
+        await until(lambda: 1 in call.turns())
+        await asyncio.sleep(0.2)
+        assert list(call.turns()) == [0, 1]
+        assert call.turns()[1]["heard"] == "you said a table for four on friday at eight please"
+        assert call.turns()[1]["speculation"] in ("hit", "miss")
+        assert call.server.abandoned >= 1, "what was dropped has ended at the model, too"
+
+
+async def test_a_barge_in_stops_the_agent_and_the_model_and_keeps_what_was_heard() -> None:
+    def script(body: Body) -> Reply:
+        return Reply(LONG, word_s=0.03) if "story" in last_words(body) else Reply("all right")
+
+    async with scene(script) as call:
+        await call.greeted()
+        call.speak("tell me a story")
+        await call.audible()
+        call.start_speaking()
+        call.stop_speaking("stop it")
+        await until(lambda: 2 in call.turns())
+        story, second = call.turns()[1], call.turns()[2]
+        assert story["interrupted"] is True
+        heard = story["heard"].split()
+        assert 1 <= len(heard) < 20
+        assert heard == LONG.split()[: len(heard)]
+        assert call.server.abandoned == 1
+        assert second["heard"] == "all right"
+        messages = call.server.bodies[-1]["messages"]
+        assert messages[-2] == {"role": "assistant", "content": story["heard"]}
+        cut = [m for m in call.line.of("caption") if "heard_text" in m]
+        assert [m["heard_text"] for m in cut] == [story["heard"]]
+        assert call.line.of("state")[-1]["state"] == "listening"
+
+
+async def test_case_22_interrupted_before_the_first_sound_nothing_was_said() -> None:
+    async with scene(lambda body: Reply("hello hello hello", word_s=0.3)) as call:
+        await call.greeted()
+        call.speak("good evening")
+        await until(lambda: len(call.server.bodies) >= 1)
+        await until(lambda: bool(call.captions("caller")))
+        call.start_speaking()
+        call.stop_speaking("good evening a table please")
+        await until(lambda: 2 in call.turns())
+        assert call.turns()[1]["heard"] == ""
+        assert call.turns()[1]["interrupted"] is True
+        contents = [m["content"] for m in call.server.bodies[-1]["messages"]]
+        assert contents[1] == RESTAURANT.greeting
+        assert len(contents) == 3, "the caller's two stretches are one message, and no reply stands between"
+
+
+async def test_case_1_a_cough_pauses_the_agent_and_every_word_is_heard() -> None:
+    async with scene(lambda body: Reply(LONG, word_s=0.0)) as call:
+        await call.greeted()
+        call.speak("tell me a story")
+        await call.audible()
+        call.start_speaking()
+        await until(lambda: call.line.output.playback.paused)
+        end = call.call.clock.seconds()
+        call.tell(TriggerEnd, audio_end=end)
+        call.tell(SpeechEnd, audio_end=end)
+        await until(lambda: 1 in call.turns(), 20)
+        assert call.turns()[1]["heard"] == LONG
+        assert call.turns()[1]["interrupted"] is False
+        assert len(call.server.bodies) == 1
+
+
+async def test_tools_run_once_and_what_cannot_be_undone_only_after_the_commit() -> None:
+    def script(body: Body) -> Reply:
+        last = body["messages"][-1]
+        if last["role"] == "tool":
+            return Reply("goodbye then")
+        return Reply(tool_calls=[("end_call", {})])
+
+    async with scene(script) as call:
+        await call.greeted()
+        call.start_speaking()
+        call.tell(TriggerEnd, audio_end=call.call.clock.seconds())
+        call.tell(Preflight, text="that's all goodbye")
+        await until(lambda: call.server.finished == 1)
+        await asyncio.sleep(0.1)
+        assert call.conversation.outcome == ""
+        assert len(call.server.bodies) == 1, "the reply waits for the turn"
+        call.stop_speaking("that's all goodbye")
+        reason = await asyncio.wait_for(call.call.ended(), 10)
+        assert reason == "the agent said goodbye"
+        assert call.turns()[1]["heard"] == "goodbye then"
+        assert call.line.messages[-1] == {"type": "bye", "reason": "the agent said goodbye"}
+        assert [r["tool_calls"] for r in call.turns()[1]["events"]["llm"]] == [["end_call"], []]
+
+
+TROUBLE = [Reply("never", hang_after=0), Reply(status=500), Reply("one two", break_after=0), Reply("")]
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+async def test_cases_60_61_63_a_model_that_fails_is_apologised_for_and_the_call_goes_on(trouble: Reply) -> None:
+    broken = True
+    async with scene(lambda body: trouble if broken else Reply("here I am"), first_token_s=0.3) as call:
+        await call.greeted()
+        call.speak("are you there")
+        await until(lambda: 1 in call.turns())
+        assert call.turns()[1]["heard"] == phrases.APOLOGY
+        assert call.turns()[1]["error"]
+        broken = False
+        call.speak("hello again")
+        await until(lambda: 2 in call.turns())
+        assert call.turns()[2]["heard"] == "here I am"
+
+
+async def test_a_voice_that_fails_is_replaced_by_prepared_audio() -> None:
+    async with scene(lambda body: Reply("here I am")) as call:
+        await call.greeted()
+        call.voice.broken = True
+        call.speak("are you there")
+        await until(lambda: 1 in call.turns())
+        assert call.turns()[1]["error"]
+        assert call.turns()[1]["events"]["first_packet"] is not None
+        call.voice.broken = False
+        call.speak("hello again")
+        await until(lambda: 2 in call.turns())
+        assert call.turns()[2]["heard"] == "here I am"
+
+
+async def test_a_dead_engine_is_told_at_once() -> None:
+    async with scene(lambda body: Reply("yes")) as call:
+        await call.greeted()
+        call.call.engine_changed(False)
+        await until(lambda: phrases.TROUBLE in call.captions("agent"))
+        assert call.line.of("error")[0]["code"] == "engine"
+        call.call.engine_changed(True)
+
+
+async def test_case_75_hanging_up_mid_word_leaves_nothing_behind() -> None:
+    async with scene(lambda body: Reply(LONG, word_s=0.02)) as call:
+        await call.greeted()
+        call.speak("tell me a story")
+        await call.audible()
+        call.start_speaking()
+        call.call.on_message({"type": "hangup"})
+        assert await asyncio.wait_for(call.call.ended(), 5) == "the caller hung up"
+        assert call.line.closed
+        stored = await call.record()
+        assert stored["reason"] == "the caller hung up"
+        assert stored["turns"][1]["interrupted"] is True
+        await until(lambda: call.server.abandoned + call.server.finished == 1)
+
+
+async def test_a_call_that_never_connected_ends_without_a_record() -> None:
+    async with scene(lambda body: Reply("yes")) as call:
+        call.call.hang_up("no connection came about")
+        await asyncio.wait_for(call.call.ended(), 5)
+
+
+async def test_the_client_s_own_measurement_completes_the_record() -> None:
+    async with scene(lambda body: Reply("yes we are")) as call:
+        await call.greeted()
+        call.call.on_message({"type": "ping", "client_ms": 100.0})
+        pong = call.line.of("pong")[0]
+        assert pong["client_ms"] == 100.0
+        call.speak("are you open")
+        await until(lambda: call.call._log.latest is not None and call.call._log.latest.events.first_packet is not None)
+        client_ms = call.call.clock.ms() - pong["server_ms"] + 100.0
+        call.call.on_message({"type": "agent_audible", "client_ms": client_ms, "gap_ms": 612.5})
+        call.call.on_message({"type": "agent_audible", "client_ms": client_ms + 900, "gap_ms": 9999})
+        await until(lambda: 1 in call.turns())
+        assert call.turns()[1]["gap_ms"] == 612.5
+        assert call.turns()[1]["events"]["client_audible"] == pytest.approx(
+            client_ms + pong["server_ms"] - 100.0, abs=1
+        )
+
+
+async def test_case_72_a_silent_caller_is_asked_and_then_let_go() -> None:
+    async with scene(lambda body: Reply("yes")) as call:
+        await call.greeted()
+        timer = call.call._no_input
+        timer.first_s, timer.second_s, timer.goodbye_s = 0.2, 0.4, 0.6
+        reason = await asyncio.wait_for(call.call.ended(), 20)
+        assert reason == "the caller was silent"
+        assert call.captions("agent")[1:] == [*phrases.STILL_THERE, phrases.GOODBYE_SILENT]
+
+
+async def test_backchannels_during_a_reply_are_not_turns() -> None:
+    async with scene(lambda body: Reply(LONG, word_s=0.0)) as call:
+        await call.greeted()
+        call.speak("tell me a story")
+        await call.audible()
+        call.tell(SpeechStart)
+        end = call.call.clock.seconds()
+        call.tell(TriggerEnd, audio_end=end)
+        call.tell(SpeechEnd, audio_end=end)
+        call.tell(Final, text="Mm-hmm.")
+        await until(lambda: 1 in call.turns(), 20)
+        assert list(call.turns()) == [0, 1]
+        assert call.turns()[1]["heard"] == LONG
