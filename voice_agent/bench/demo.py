@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--scenario", type=Path, default=SCENARIOS / "two_bookings.yaml")
     parser.add_argument("--url", help="call a running server instead of starting one")
     parser.add_argument("--database", type=Path, help="with --url: its bookings, to be checked (default: unchecked)")
+    parser.add_argument("--today", type=dt.date.fromisoformat, help="make the calls as if it were this ISO date")
     parser.add_argument("serve", nargs="*", help="arguments for voice-agent serve, after --")
     return parser
 
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     scenario = load_scenario(options.scenario)
-    today = dt.datetime.now(ZoneInfo(scenario.time_zone)).date()
+    today = options.today or dt.datetime.now(ZoneInfo(scenario.time_zone)).date()
     expected = []
     for call in scenario.calls:
         _, day = call.day_named(today, scenario.closed)
@@ -90,6 +91,8 @@ def _demo(options: argparse.Namespace) -> int:
                 "VOICE_AGENT_DATABASE": str(database),
                 "VOICE_AGENT_RECORD_DIR": str(data / "records"),
             }
+            if options.today:
+                settings["VOICE_AGENT_TODAY"] = options.today.isoformat()
             command = [sys.executable, "-m", "voice_agent.cli", "serve", *options.serve]
             stack.enter_context(running_server(command, url, options.out / "server.log", settings))
         info = _get(f"{url}/api/info") or {}

@@ -126,24 +126,36 @@ def audio_figures(recordings: Sequence[Recording], rate: int) -> dict[str, Any]:
 
 
 def summarise(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Summarise the gaps. Percentiles (linear interpolation) are over the turns that have a gap: takeovers and missed
-    turns have none and are counted apart."""
-    gaps = [turn["gap_ms"] for turn in turns if turn["gap_ms"] is not None]
-    first = [turn["gap_ms"] for turn, before in zip(turns, [None, *turns], strict=False) if _is_first(turn, before)]
+    """Summarise the gaps.
+
+    Percentiles (linear interpolation) are over the turns that have a gap: takeovers and missed turns have none and are
+    counted apart. `gaps_by_kind` splits them into kinds of turns that shouldn't be averaged unseen.
+    """
+    measured = [turn for turn in turns if turn["gap_ms"] is not None]
+    gaps = [turn["gap_ms"] for turn in measured]
+    first = {turn["call"]: number for number, turn in reversed(list(enumerate(turns)))}
+    kinds: dict[str, list[float]] = {}
+    for number, turn in enumerate(turns):
+        if turn["gap_ms"] is None:
+            continue
+        internal = turn["internal"]
+        tools = "with_tools" if internal.get("tool_calls") else "without_tools" if internal else "unknown"
+        names = [tools, *(["first_turn"] if first[turn["call"]] == number else [])]
+        if internal.get("speculation") is not None:
+            names.append(f"speculation_{internal['speculation']}")
+        for name in names:
+            kinds.setdefault(name, []).append(turn["gap_ms"])
+    internal_gaps = [turn["internal_gap_ms"] for turn in measured if turn["internal_gap_ms"] is not None]
     return {
         "n": len(turns),
         "gaps_measured": len(gaps),
-        "gap_p50_ms": _percentile(gaps, 50),
-        "gap_p95_ms": _percentile(gaps, 95),
-        "gap_max_ms": max(gaps, default=None),
-        "first_turn_gaps_ms": first,
+        **{f"gap_p{percent}_ms": _percentile(gaps, percent) for percent in (50, 90, 95, 99)},
+        "gaps_by_kind": {name: {"n": len(of), "p50_ms": _percentile(of, 50)} for name, of in sorted(kinds.items())},
+        "internal_gap_p50_ms": _percentile(internal_gaps, 50),
         "missed": sum(turn["missed"] for turn in turns),
         "takeovers": sum(turn["takeover"] for turn in turns),
         "pauses": sum(turn["pauses"] for turn in turns),
         "pause_takeovers": sum(turn["pause_takeovers"] for turn in turns),
-        "internal_gap_p50_ms": _percentile(
-            [turn["internal_gap_ms"] for turn in turns if turn["internal_gap_ms"] is not None], 50
-        ),
     }
 
 
@@ -206,10 +218,6 @@ def table(turns: Sequence[Mapping[str, Any]]) -> str:
 
 
 _COLUMNS = ("vad_end", "final", "decision", "llm_first_token", "tts_first_chunk", "first_packet")
-
-
-def _is_first(turn: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
-    return turn["gap_ms"] is not None and (before is None or before["call"] != turn["call"])
 
 
 def _percentile(values: Sequence[float], percent: float) -> float | None:

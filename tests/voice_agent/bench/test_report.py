@@ -80,16 +80,31 @@ def test_takeovers_and_missed_turns_count_but_are_no_gaps():
     assert "700 ms before the caller's end" in printed
 
 
-def test_percentiles_and_the_first_turn_of_each_call():
-    rows = [
-        {"call": c, "gap_ms": g, "internal_gap_ms": None, "missed": False, "takeover": False}
-        | {"pauses": 0, "pause_takeovers": 0}
-        for c, g in [(1, 900.0), (1, 500.0), (2, 800.0), (2, -100.0), (2, 600.0)]
-    ]
+def row(call: int, gap: float | None, **internal) -> dict:
+    counts = {"missed": gap is None, "takeover": False, "pauses": 0, "pause_takeovers": 0}
+    return {"call": call, "gap_ms": gap, "internal_gap_ms": None, "internal": internal, **counts}
+
+
+def test_percentiles_over_the_turns_that_have_a_gap():
+    rows = [row(1, gap) for gap in (900.0, 500.0, None, 800.0, -100.0, 600.0)]
     summary = summarise(rows)
+    assert (summary["n"], summary["gaps_measured"], summary["missed"]) == (6, 5, 1)
     assert summary["gap_p50_ms"] == 600
     assert summary["gap_p95_ms"] == 880
-    assert summary["first_turn_gaps_ms"] == [900, 800]
+
+
+def test_kinds_of_turns_are_told_apart():
+    rows = [
+        row(1, 900.0, speculation="none", tool_calls=["opening_hours"]),
+        row(1, 300.0, speculation="hit", tool_calls=[]),
+        row(2, 700.0, speculation="miss", tool_calls=[]),
+        row(2, 500.0, speculation="hit", tool_calls=["confirm"]),
+    ]
+    kinds = summarise(rows)["gaps_by_kind"]
+    assert kinds["first_turn"] == {"n": 2, "p50_ms": 800}
+    assert kinds["with_tools"] == {"n": 2, "p50_ms": 700}
+    assert kinds["without_tools"] == {"n": 2, "p50_ms": 500}
+    assert kinds["speculation_hit"] == {"n": 2, "p50_ms": 400}
 
 
 def test_what_sounds_wrong_is_said():
