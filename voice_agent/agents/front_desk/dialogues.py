@@ -22,13 +22,14 @@ from voice_agent.agents.front_desk import facts
 from voice_agent.agents.front_desk.agent import Conversation
 from voice_agent.agents.front_desk.facts import Restaurant
 from voice_agent.agents.front_desk.policy import Policy
-from voice_agent.agents.front_desk.simulation.caller import Caller, style
+from voice_agent.agents.front_desk.simulation.caller import Caller
 from voice_agent.agents.front_desk.simulation.goals import draw_goals, occupy
 from voice_agent.agents.front_desk.simulation.grammar import Grammar, Split
+from voice_agent.agents.front_desk.simulation.speaker import Speaker, draw_style
 from voice_agent.agents.front_desk.simulation.values import Values
 from voice_agent.agents.front_desk.store import BookingStore
 
-MAX_TURNS = 14
+MAX_TURNS = 10
 
 
 @dataclass
@@ -63,7 +64,7 @@ def _play(restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Ac
         occupy(restaurant, store, goals, rng)
         conversation = Conversation(restaurant, store, lambda: now)
         policy = Policy(conversation)
-        caller = Caller(goals, restaurant, now.date(), grammar, values, style(rng), rng)
+        caller = Caller(goals, restaurant, Speaker(now.date(), grammar, draw_style(rng), rng), values, rng)
         words = conversation.greeting
         for _ in range(MAX_TURNS):
             utterance = caller.speak(words, [r.answer for r in policy.results])

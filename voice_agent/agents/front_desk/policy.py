@@ -81,6 +81,8 @@ class Policy:
         if "hold" in kinds:
             return "Of course, take your time."
         said = [s for act in acts if (s := self._answer(act))]
+        if "yes" in kinds and self._last_words().endswith("book a table?"):
+            kinds = kinds | {"book"}
         opened = kinds & {"book", "change", "cancel"}
         if opened:
             self.request = next(k for k in ("book", "change", "cancel") if k in opened)

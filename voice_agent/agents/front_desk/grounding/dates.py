@@ -31,6 +31,9 @@ _UNITS = {"day": 1, "days": 1, "week": 7, "weeks": 7, "fortnight": 14}
 @lru_cache(maxsize=4096)
 def _absolute(day: int, month: int, today: dt.date) -> dt.date | None:
     """The next `day` of `month` that isn't before today; None when there is no such day."""
+    if (day, month) == (29, 2):  # dateparser skips the leap year that comes next
+        years = (year for year in range(today.year, today.year + 9) if calendar.isleap(year))
+        return next(d for d in (dt.date(year, 2, 29) for year in years) if d >= today)
     parsed = dateparser.parse(
         f"{day} {calendar.month_name[month]}",
         languages=["en"],
@@ -44,7 +47,7 @@ def _absolute(day: int, month: int, today: dt.date) -> dt.date | None:
         return None
     date = parsed.date()
     # A day shortly before today is meant as the past it is, not as next year's.
-    if (date - today).days > 335 and (date.month, date.day) != (2, 29):
+    if (date - today).days > 335:
         date = date.replace(year=date.year - 1)
     return date
 

@@ -46,7 +46,7 @@ _VISIT = word_set(
     reservations bookings anything something sit visit table tables mean said think thinking should book booking
     reserve reservation open opening close closed closing hours come coming eat dinner lunch seat people about
     available availability space room free instead make rather okay possible fine work works prefer change move
-    late spot spots got there booked full
+    late spot spots got there booked full seats
     """
 )
 

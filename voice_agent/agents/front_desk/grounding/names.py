@@ -17,7 +17,7 @@ _NEVER = word_set(
     their them then there there's they this to today tomorrow tonight too um uh hm under us was we we'd we'll
     we're well were what what's when where which who why will with would yeah yep yes you you're your back after
     once listen instead actually said needs again all also booking reservation table name number right wait
-    cheers write use down surname should starting
+    cheers write use down surname should starting thatd thatll preferably whereabouts
     """
 ) | frozenset(WEEKDAYS)
 # Words of the trade and of everyday answers: not a name unless the caller said that it is one.
@@ -47,7 +47,7 @@ _RARELY = word_set(
     things way what're where's how's let's that'll that'd there'll they're they've you've isn't aren't wasn't
     weren't won't can't couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec seconds
     goodbye cheerio speak absolutely definitely certainly course indeed agreed precisely gotcha ahead incorrect
-    calendar bother call testing restaurant thatll theyll
+    calendar bother call testing restaurant thatll theyll celiac coeliac disease
     """
 )
 # Cues that the next words are a name, the longest first; strong ones are believed whatever follows.
@@ -100,7 +100,11 @@ _CORRECTING = (
     ("nope",),
     ("sorry",),
 )
-_AFTER_CORRECTION = word_set("please instead thanks thank if that's spelled is would not cheers")
+_AFTER_CORRECTION = word_set(
+    """
+    please instead thanks thank if that's spelled is would not cheers that'd preferably
+    """
+)
 _IS_NAME = (("is", "my", "name"), ("is", "the", "name"))
 _POLITE = word_set(
     """
@@ -109,7 +113,7 @@ _POLITE = word_set(
     people party guests two four one zero friends adults kids children monday sunday wife husband starting
     around please thanks thank you great lovely nice perfect good fine okay sure possible work works right
     cheers mind have anything space call booked spell double happy quick moment make made mean meant let instead
-    hold second last first correct yes that'll course say use down hey
+    hold second last first correct yes that'll course say use down hey let's just
     """
 )
 _MAX_WORDS = 3

@@ -36,9 +36,10 @@ _DENIAL = re.compile(
 )
 _ACCEPTS = re.compile(
     r"^((well|okay|so|right|yeah|oh|listen|sorry|that|see) )*(yes|yeah|ye|yep|yup|sure|okay|right|fine|great|perfect"
-    r"|good|lovely|everything's (right|correct|fine|good)|all (right|correct|good)|brilliant|excellent|wonderful|super|cool|mhm|indeed|of course"
-    r"|definitely|certainly|very good|looks|correct|exactly|absolutely|please|sounds|i'll take|we'll take|let's|that (is|works|sounds|would)"
-    r"|(that|it)'s (all )?(fine|right|good|great|perfect|correct|okay|lovely)|that'll (do|work|be fine)|go ahead)\b"
+    r"|good|lovely|brilliant|excellent|wonderful|super|cool|mhm|indeed|of course|definitely|certainly|very good|correct"
+    r"|exactly|absolutely|please|sounds|looks|i'll take|we'll take|let's|that (is|works|sounds|would)|go ahead"
+    r"|all (right|correct|good)|(that|it|everything)'s (all )?(fine|right|good|great|perfect|correct|okay|lovely)"
+    r"|that'll (do|work|be fine))\b"
 )
 _DECLINES = re.compile(
     r"\b(no|not|nope|never|else|leave|forget|hear|hello|missed|don't|couldn't|doesn't|won't|can't|neither|none|but)\b"

@@ -6,7 +6,8 @@ import datetime as dt
 import random
 
 from voice_agent.agents.front_desk.facts import Restaurant
-from voice_agent.agents.front_desk.simulation.caller import Details, Goal
+from voice_agent.agents.front_desk.simulation.caller import TABLE, Goal
+from voice_agent.agents.front_desk.simulation.speaker import Details
 from voice_agent.agents.front_desk.simulation.values import Values
 from voice_agent.agents.front_desk.store import BookingStore, TableGoneError
 
@@ -96,8 +97,8 @@ def draw_goals(
     def change() -> Goal:
         details = _existing(restaurant, store, values, today)
         new = _booking_details(restaurant, values, today)
-        for slot in rng.sample(("party", "date", "time"), k=rng.choice((1, 1, 1, 2))):
-            details[slot] = new[slot]  # type: ignore[index]
+        for slot in rng.sample(TABLE, k=rng.choice((1, 1, 1, 2))):
+            details[slot] = new[slot]
         return Goal("change", details)
 
     def book() -> Goal:
@@ -119,7 +120,10 @@ def draw_goals(
     elif kind < 0.81:
         goals = [book(), Goal("cancel_fresh")]
     elif kind < 0.84:
-        goals = [book(), topic()]
+        goals = [
+            book(),
+            rng.choice((topic(), Goal("side", topic="number_again"), book(), Goal("side", topic="thanks"))),
+        ]
     elif kind < 0.95:
         goals = [side() for _ in range(rng.choice((1, 2)))]
     else:

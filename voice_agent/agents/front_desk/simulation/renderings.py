@@ -82,7 +82,7 @@ def time(minute: int, rng: random.Random, *, certain: bool) -> str:
     return rng.choice(forms)
 
 
-def party(n: int, rng: random.Random) -> str:
+def party(n: int) -> str:
     """A size as the words that stand after "for" and before "people"."""
     return speech.cardinal(n)
 
@@ -98,7 +98,7 @@ def party_phrase(n: int, rng: random.Random) -> str | None:
         f"my {relation} and i",
     )
     phrases: dict[int, tuple[str, ...]] = {
-        1: ("just me", "only me", "just for me", "just myself", "just one person"),
+        1: ("just me", "only me", "just myself", "just one person"),
         2: (*two, "a couple"),
         3: ("two adults and one child", "me and two friends", f"me my {relation} and one child", "the three of us"),
         4: ("two adults and two children", "two adults and two kids", "me and three friends", "the four of us"),
