@@ -64,20 +64,13 @@ def _serve(options: argparse.Namespace) -> int:
     if api_key is None and not _is_loopback(options.host):
         raise UsageError(f"--host {options.host} is open to others: set {API_KEY_VARIABLE} to a key of your choice")
     listener = _listen(options.host, options.port)
-    threads = options.threads or _physical_cores()
-    # Before torch is imported: threads that wait must sleep, or they take the cores from speech and calls.
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    import torch
+    _pin_threads(options.threads or _physical_cores())
 
     from diffusion_engine.models import CheckpointError
     from diffusion_engine.runtime import Limits
     from diffusion_engine.server.served_model import load_served_model
     from diffusion_engine.server.serving import serve
 
-    torch.set_num_threads(threads)
-    torch.set_num_interop_threads(1)
     try:
         model = load_served_model(
             options.model or _embedded_model_folder(),
@@ -98,18 +91,35 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _prepare(options: argparse.Namespace) -> int:
     from diffusion_engine.checkpoints import prepare
+    from diffusion_engine.models import CheckpointError
 
-    prepare()
+    try:
+        prepare()
+    except CheckpointError as unusable:
+        raise UsageError(str(unusable)) from unusable
     return 0
+
+
+def _pin_threads(threads: int) -> None:
+    """Fix the number of computing threads, and let those that wait sleep: they share the cores with speech and calls.
+
+    Must come before torch is imported.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    import torch
+
+    torch.set_num_threads(threads)
 
 
 def _embedded_model_folder() -> Path:
     from diffusion_engine.checkpoints import embedded_model_folder
 
-    try:
-        return embedded_model_folder()
-    except FileNotFoundError as missing:
-        raise UsageError(str(missing)) from missing
+    folder = embedded_model_folder()
+    if not (folder / "config.json").is_file():
+        raise UsageError("the embedded model is not put together yet: run `diffusion-engine prepare`")
+    return folder
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -50,7 +50,7 @@ class ChatTemplate:
         config: dict[str, Any] = {}
         try:
             if path.exists():
-                config = json.loads(path.read_text(encoding="utf-8"))
+                config = dict(json.loads(path.read_text(encoding="utf-8")))
             alone = folder / "chat_template.jinja"
             source = alone.read_text(encoding="utf-8") if alone.exists() else config.get("chat_template")
             if source is None:
@@ -61,7 +61,7 @@ class ChatTemplate:
                 if name.endswith("_token") and isinstance(value, str | dict)
             }
             return cls(source, special)
-        except (OSError, ValueError, KeyError, TemplateError) as broken:
+        except (OSError, ValueError, TypeError, KeyError, TemplateError) as broken:
             raise CheckpointError(path, f"no usable chat template ({broken})", field="chat_template") from broken
 
     def render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:

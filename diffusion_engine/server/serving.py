@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from types import FrameType
 
@@ -52,6 +53,9 @@ def serve(model: ServedModel, listener: socket.socket, *, api_key: str | None) -
         timeout_graceful_shutdown=DRAIN_S,
         timeout_keep_alive=75,
     )
+    # uvicorn raises the signal that stopped it once more when it is done; by then there is nothing left to stop.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     with listener:
         _Server(config, model, url).run(sockets=[listener])
     return 0

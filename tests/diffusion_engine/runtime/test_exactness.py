@@ -176,12 +176,11 @@ def test_five_hundred_aborts_at_random_steps_leave_the_pool_as_it_was(loaded: di
 
 def test_a_conversation_runs_only_what_is_new(causal: Loaded) -> None:
     scheduler = causal.scheduler()
-    text = [1, 2, 3] * 11
+    text, known = [1, 2, 3] * 11, 0
     for turn in range(4):
         result = run_one(scheduler, causal.request(text, max_tokens=20))
-        if turn:
-            # All of the last turn but its last token, which was said and not run.
-            assert result.end.statistics.cached_tokens >= known - 1
+        # All of the last turn but its last token, which was said and not run.
+        assert result.end.statistics.cached_tokens >= known - 1
         text = text + result.tokens
         known = len(text)
         text = [*text, 60 + turn, 61, 62]

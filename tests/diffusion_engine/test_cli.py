@@ -1,0 +1,137 @@
+"""The command, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from diffusion_engine import cli
+from diffusion_engine.runtime import Limits
+from diffusion_engine.server.app import create_app
+from diffusion_engine.server.served_model import Dtype, load_served_model
+from tests.diffusion_engine.tiny import write_checkpoint
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within this process the threads are pinned already."""
+    monkeypatch.setattr(cli, "_pin_threads", lambda threads: None)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The command's status and what it said on stderr."""
+    status = cli.main(["serve", "--port", "0", *arguments])
+    return status, capsys.readouterr().err
+
+
+@contextmanager
+def process(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The server as a process, and its URL from the line that it prints when it is ready."""
+    command = [sys.executable, "-m", "diffusion_engine.cli", "serve", "--model", str(folder), "--port", "0"]
+    running = subprocess.Popen(
+        [*command, "--threads", "1", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert running.stdout is not None
+        line = running.stdout.readline()
+        assert " is ready at http://127.0.0.1:" in line, line + running.stdout.read()
+        yield running, line.split()[-1]
+    finally:
+        running.kill()
+        running.wait()
+
+
+def test_it_serves_and_on_sigterm_lets_a_running_stream_end(checkpoint: Callable[[str], Path]) -> None:
+    with process(checkpoint("llama_draft"), "--dtype", "int8") as (running, url):
+        body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "temperature": 0}
+        assert httpx.post(f"{url}/v1/chat/completions", json=body).json()["usage"]["completion_tokens"] == 9
+        long = {**body, "max_tokens": 480, "stream": True}
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=long, timeout=20) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            running.send_signal(signal.SIGTERM)
+            rest = [line for line in lines if line]
+        assert rest[-1] == "data: [DONE]"
+        assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] in ("length", "stop")
+        assert running.wait(15) == 0
+        assert running.stdout is not None
+        assert running.stdout.read() == ""
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
+def test_every_dtype_loads_and_answers(checkpoint: Callable[[str], Path], dtype: Dtype) -> None:
+    model = load_served_model(checkpoint("llama_draft"), name=None, dtype=dtype, limits=Limits())
+    assert model.name == "llama_draft"
+    with TestClient(create_app(model, api_key=None)) as client:
+        body = {"prompt": "hello", "max_tokens": 9, "temperature": 0}
+        assert client.post("/v1/completions", json=body).json()["usage"]["completion_tokens"] == 9
+
+
+def test_no_checkpoint_is_one_clear_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, said = run(capsys, "--model", str(tmp_path / "nowhere"))
+    assert status == 1
+    assert said.count("\n") == 1
+    assert "nowhere/config.json: no such file" in said
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json", "generation_config.json"])
+def test_a_truncated_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, file: str) -> None:
+    folder = write_checkpoint(tmp_path, "sdar")
+    (folder / "generation_config.json").write_text('{"temperature": 0.5}')
+    whole = (folder / file).read_bytes()
+    (folder / file).write_bytes(whole[: len(whole) // 2])
+    status, said = run(capsys, "--model", str(folder))
+    assert status == 1
+    assert said.count("\n") == 1
+    assert file in said
+
+
+def test_a_taken_port_is_one_clear_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, said = run(capsys, "--model", str(tmp_path), "--port", str(port))
+    assert status == 1
+    assert said.count("\n") == 1
+    assert f"127.0.0.1:{port}" in said
+    assert "--port" in said
+
+
+def test_beyond_loopback_a_key_is_needed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(cli.API_KEY_VARIABLE, raising=False)
+    status, said = run(capsys, "--model", str(tmp_path), "--host", "0.0.0.0")
+    assert status == 1
+    assert cli.API_KEY_VARIABLE in said
+    monkeypatch.setenv(cli.API_KEY_VARIABLE, "secret")
+    assert "config.json" in run(capsys, "--model", str(tmp_path), "--host", "0.0.0.0")[1]
+
+
+def test_an_embedded_model_that_is_not_prepared_says_what_to_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("diffusion_engine.checkpoints.embedded_model_folder", lambda: tmp_path / "front-desk")
+    status, said = run(capsys)
+    assert status == 1
+    assert "diffusion-engine prepare" in said
+
+
+def test_help_names_the_commands() -> None:
+    environment = {**os.environ, "COLUMNS": "100"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "diffusion_engine.cli", "--help"], capture_output=True, text=True, env=environment
+    )
+    assert shown.returncode == 0
+    assert "serve" in shown.stdout
+    assert "prepare" in shown.stdout
