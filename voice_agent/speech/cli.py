@@ -47,9 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _serve(arguments: argparse.Namespace) -> None:
     # Imported here, so that --help is quick and the thread counts are set before numpy is there.
-    from voice_agent.speech.server import SpeechServer
+    from voice_agent.speech.server import SpeechServer, clear_stale_socket
     from voice_agent.speech.warmup import load_and_warm
 
+    path: Path = arguments.socket
+    clear_stale_socket(path)  # before the models are loaded for nothing
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,7 +69,6 @@ async def _serve(arguments: argparse.Namespace) -> None:
         threads={"stt": arguments.stt_threads, "tts": arguments.tts_threads},
         warmup_s=warmup_s,
     )
-    path: Path = arguments.socket
     try:
         listener = await server.serve(path)
         try:

@@ -105,7 +105,7 @@ class SpeechServer:
             SocketInUseError: A process answers on `path`.
             OSError: The socket can't be made there.
         """
-        _clear_stale_socket(path)
+        clear_stale_socket(path)
         return await unix_serve(
             self._handle, str(path), max_size=protocol.MAX_MESSAGE_BYTES, compression=None, ping_interval=None
         )
@@ -267,8 +267,12 @@ class SpeechServer:
         )
 
 
-def _clear_stale_socket(path: Path) -> None:
-    """Remove a socket that nobody serves; refuse one that somebody does, and anything that isn't a socket."""
+def clear_stale_socket(path: Path) -> None:
+    """Remove a socket that nobody serves.
+
+    Raises:
+        SocketInUseError: Somebody serves it, or there is something that isn't a socket.
+    """
     if not path.exists():
         return
     if not path.is_socket():

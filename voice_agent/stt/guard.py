@@ -90,7 +90,7 @@ _POLITE = (
 )
 """What callers say too: a ghost only where the audio says so."""
 
-_SENTENCE = re.compile(r"[^.!?]+[.!?]*\s*")
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _HAS_WORD = re.compile(r"[^\W_]")
 
 
@@ -105,7 +105,7 @@ def guard(heard: Heard, options: GuardOptions | None = None) -> str:
     text = heard.text.strip()
     if heard.no_speech_prob >= options.no_speech or not _HAS_WORD.search(text):
         return ""
-    sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
+    sentences = _BETWEEN_SENTENCES.split(text)
     kept = [sentence for sentence in sentences if _key(sentence) not in _NEVER_SAID]
     if kept and heard.no_speech_prob >= options.doubtful_no_speech and all(_key(s) in _POLITE for s in kept):
         kept = []

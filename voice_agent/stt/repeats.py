@@ -31,7 +31,7 @@ def drop_prefix_repeat(text: str) -> str:
         tail = keys[start:]
         if tail != keys[: len(tail)]:
             continue
-        broken_off = words[start - 1][-1] in ".?!" and 2 * len(tail) > start
+        broken_off = words[start - 1][-1] in ".?!" and words[-1][-1] not in ".?!" and 2 * len(tail) > start
         if len(tail) >= start or broken_off:
             return " ".join(words[:start])
     return text

@@ -198,11 +198,14 @@ class WhisperRecognizer:
         found = self._model.find_alignment(
             self._tokenizer, [text_tokens], encoded, num_frames=round(audio_s * _FRAMES_PER_S)
         )
-        return tuple(
-            Segment(word["word"].strip(), float(word["start"]) * 1000, float(word["end"]) * 1000)
-            for word in found[0]
-            if word["word"].strip()
-        )
+        words: list[Segment] = []
+        for part in found[0]:
+            text, start_ms, end_ms = part["word"], float(part["start"]) * 1000, float(part["end"]) * 1000
+            if words and not text.startswith(" "):  # faster-whisper splits punctuation off
+                words[-1] = Segment(words[-1].text + text.strip(), words[-1].start_ms, end_ms)
+            elif text.strip():
+                words.append(Segment(text.strip(), start_ms, end_ms))
+        return tuple(words)
 
 
 def _max_new_tokens(audio_s: float) -> int:

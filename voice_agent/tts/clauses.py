@@ -11,7 +11,9 @@ from voice_agent.tts.lexicon import ABBREVIATIONS, DAYS, MONTHS_SHORT, TITLES
 _MARK = re.compile(r"([.!?]+|[,;:]|\s[-–]|—)[\"'”’)\]*_]*(\s+)(?=\S)|[ \t]*(\n)\s*(?=\S)")
 _BEFORE = re.compile(r"\s(?=(?:and|but|or|because|so|if|when|which|who|that|with|for|from|at|on|in|to|until)\s)")
 _STREET_WORDS = frozenset({"st", "dr"})
-_NEVER_END = TITLES | frozenset(MONTHS_SHORT) | frozenset(DAYS) | {"e.g", "i.e", "approx", "dept", "tel", "ext"}
+_NEVER_END = frozenset({"vs", "e.g", "i.e", "approx", "dept", "tel", "ext"})
+_NEVER_END_CAPITAL = TITLES | frozenset(MONTHS_SHORT) | frozenset(DAYS)
+"""Only with a capital: "he sat." and "in the sun." end a sentence."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class ClauseOptions:
     first_min: int = 8
     later_min: int = 40
     unpunctuated: int = 70
-    first_longest: int = 120
+    first_longest: int = 80
     longest: int = 280
 
     def __post_init__(self) -> None:
@@ -84,7 +86,9 @@ def _ends_sentence(before: str, after: str) -> bool:
     if key in _STREET_WORDS:  # "Oak St. It is" ends one, "St. James" and "Dr. Smith" don't
         previous = before[: -len(word)].split()
         return starts_upper and len(previous) > 1 and previous[-1][:1].isupper() and previous[-1][-1].isalpha()
-    if key in _NEVER_END:
+    if key == "no":  # "No. 7", but "No. We are closed."
+        return not after[:1].isdigit()
+    if key in _NEVER_END or (key in _NEVER_END_CAPITAL and word[:1].isupper()):
         return False
     if key in ABBREVIATIONS or "." in key:  # "Jr.", "a.m.", "U.S."
         return starts_upper
@@ -133,11 +137,12 @@ class ClauseSplitter:
 
     def _cut(self, urgent: bool) -> int | None:
         text, options = self._text, self.options
-        longest = options.first_longest if self._first else options.longest
-        if self._ended and len(text) <= longest:
+        if self._ended and len(text) <= (options.first_longest if self._first else options.longest):
             return len(text) or None
-        reach = [boundary for boundary in boundaries(text) if boundary.at <= longest]
+        reach = [boundary for boundary in boundaries(text) if boundary.at <= options.longest]
         sentences = [boundary.at for boundary in reach if boundary.sentence]
+        if sentences and self._first:
+            return next((at for at in reversed(sentences) if at <= options.first_longest), sentences[0])
         if sentences:
             return sentences[-1]
         if self._ended and len(text) <= options.longest:

@@ -16,7 +16,7 @@ ABBREVIATIONS = {
 ALSO_BARE = frozenset({"mr", "mrs", "ms", "dr", "prof", "blvd", "vs", "etc", "ave", "dept", "appt"})
 """Abbreviations that are also meant where the full stop is missing."""
 
-TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "rev", "gen", "capt", "lt", "sgt", "gov", "mt", "st", "no", "vs"})
+TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "rev", "gen", "capt", "lt", "sgt", "gov", "mt", "st"})
 """After these a full stop never ends a sentence."""
 
 DAYS = {

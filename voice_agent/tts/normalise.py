@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"\S+")
 _LEADING = re.compile(r"[\"'(\[{<*_~]+(?=[\w$€£¥#@.])")
 _TRAILING = re.compile(r"[^\w\s]*")
 _SPOKEN_PUNCTUATION = ".,!?;:"
-_SILENT = re.compile(r"[\"()\[\]{}<>*_~`^\\|#•]+")
+_SILENT = re.compile(r"[\"()\[\]{}<>*~`^\\|#•]+")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
         if (leading := _LEADING.match(text, begin)) is not None and not _is_decade(text, begin):
             inner = leading.end()
             opening = leading.group()
-        found = next(readings(text, inner), None)
+        found = next(readings(text, begin), None)
+        if found is None and inner > begin:
+            found = next(readings(text, inner), None)
         if found is None:
             yield from _word(text, begin, token.end(), opening)
             position = token.end()
@@ -94,7 +96,7 @@ def _word(text: str, begin: int, end: int, opening: str) -> Iterator[tuple[int, 
     token = text[begin:end]
     core = token[len(opening) :]
     closing = _SILENT.sub("", core)
-    parts = [part for part in re.split(r"[/\-]+(?=\w)", closing) if part]
+    parts = [part for part in re.split(r"[/_\-]+(?=\w)", closing) if part]
     spoken_parts = []
     for part in parts:
         found = next(readings(part, 0), None) if part[:1].isdigit() or "/" in core else None

@@ -14,7 +14,8 @@ Reading = str | None
 Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], Reading]]
 
 _MONTH_NUMBERS = {name.lower(): number for number, name in enumerate(MONTHS, 1)} | lexicon.MONTHS_SHORT
-_MONTH = r"(?P<month>" + "|".join(sorted(_MONTH_NUMBERS, key=len, reverse=True)) + r")\b\.?"
+_MONTH = r"(?P<month>" + "|".join(name.title() for name in sorted(_MONTH_NUMBERS, key=len, reverse=True)) + r")\b\.?"
+"""Capitals only: "you may 5" and "in the sun." are something else."""
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _HALF = r"(?P<half>[ap])\.?\s?m\b\.?"
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion"}
@@ -79,7 +80,10 @@ def _month_date(match: re.Match[str]) -> Reading:
     month, day = _MONTH_NUMBERS[match["month"].lower()], int(match["day"])
     if not _valid_date(month, day):
         return None
-    return verbalise.date(month, day, int(match["year"]) if match["year"] else None)
+    year = int(match["year"]) if match["year"] else None
+    if match.groupdict().get("of"):
+        return f"{ordinal(day)} of {MONTHS[month - 1]}" + (f", {verbalise.year(year)}" if year is not None else "")
+    return verbalise.date(month, day, year)
 
 
 def _month_year(match: re.Match[str]) -> Reading:
@@ -222,13 +226,13 @@ RULES: tuple[Rule, ...] = (
         lambda m: _clock(re.match(r"(?P<hour>\d+)\.(?P<minute>\d+)", m.group()) or m),
         _I,
     ),
-    _rule(rf"{_MONTH}\s{_DAYS_OF_MONTH}(?:,?\s(?P<year>\d{{4}}))?(?![\w:]|\.\d)", _month_date, _I),
-    _rule(rf"{_DAYS_OF_MONTH}\s(?:of\s)?{_MONTH}(?:,?\s(?P<year>\d{{4}}))?{_END}", _month_date, _I),
-    _rule(rf"{_MONTH},?\s(?P<year>\d{{4}}){_END}", _month_year, _I),
-    _rule(r"(?P<day>mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\." , lambda m: lexicon.DAYS[m["day"].lower()], _I),
+    _rule(rf"{_MONTH}\s{_DAYS_OF_MONTH}(?:,?\s(?P<year>\d{{4}}))?(?![\w:]|\.\d)", _month_date),
+    _rule(rf"{_DAYS_OF_MONTH}\s(?P<of>of\s)?{_MONTH}(?:,?\s(?P<year>\d{{4}}))?{_END}", _month_date),
+    _rule(rf"{_MONTH},?\s(?P<year>\d{{4}}){_END}", _month_year),
+    _rule(r"(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\.", lambda m: lexicon.DAYS[m["day"].lower()]),
     _rule(r"(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\s?[-–]\s?(?P<last>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\b\.?",
           lambda m: f"{lexicon.DAYS[m['day'].lower()]} to {lexicon.DAYS[m['last'].lower()]}"),
-    _rule(r"(jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.", _month_short, _I),
+    _rule(r"(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.", _month_short),
     _rule(
         r"(?:\+\d{1,3}[\s.-]?)?(?:\(\d{2,4}\)\s?|\d{3}[\s.-])?\d{3}[-.]\d{4}" + _END
         + r"|(?:\+\d{1,3}[\s.-]?)?\(\d{2,4}\)\s?\d{3}[\s.-]\d{4}" + _END
