@@ -190,10 +190,23 @@ class Grounding:
 
     @property
     def flags(self) -> list[Flag]:
-        """What is known of exactly the current values."""
-        return [
+        """What is known of exactly the current values; "problem" when the rules of the house forbid them."""
+        known: list[Flag] = [
             flag for flag, values in self._outcomes.items() if values == self._values(tuple(slot for slot, _ in values))
         ]
+        if "not free" not in known and self._forbidden():
+            known.append("problem")
+        return known
+
+    def _forbidden(self) -> bool:
+        date, minute, party = (self.heard[s].value if s in self.heard else None for s in ("date", "time", "party"))
+        return bool(
+            self.rules(
+                date if isinstance(date, dt.date) else None,
+                minute if isinstance(minute, int) else None,
+                party if isinstance(party, int) else None,
+            )
+        )
 
     def allowed(self, slot: Slot) -> list[Value]:
         """The values a tool may be called with, the current one first."""

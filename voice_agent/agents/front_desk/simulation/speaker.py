@@ -16,6 +16,10 @@ Slot = Literal["party", "date", "time", "name", "number"]
 Details = dict[Slot, int | str | dt.date]
 LETTER: dict[Slot, str] = {"party": "p", "date": "d", "time": "t", "name": "n", "number": "k"}
 
+# Nobody says "on tomorrow" or "the evening of tomorrow night".
+_ON_RELATIVE = re.compile(r"\b(?:on|at) (?=today|tonight|tomorrow|this |in |day after|a week|two weeks|the day after)")
+_EVENING_OF = re.compile(r"\b(?:(?:on|for) )?the evening of (?=today|tonight|tomorrow|this |in |\w+ (?:evening|night))")
+
 
 @dataclass(frozen=True)
 class Utterance:
@@ -123,7 +127,8 @@ class Speaker:
         if who and re.search(r"^(it's |um |oh |for )?\$p( people)?$|\bfor \$p( people)?( |$)", text):
             text = re.sub(r"\$p( people)?", who, text)
         text = fill(text, {LETTER[s]: self._render(s, v, text, answer=answer == s) for s, v in gives.items()})
-        return Utterance(text, acts, gives)
+        text = _ON_RELATIVE.sub("", text)
+        return Utterance(_EVENING_OF.sub("", text), acts, gives)
 
     def _render(self, slot: Slot, value: int | str | dt.date, text: str, *, answer: bool) -> str:
         if isinstance(value, dt.date):
