@@ -234,10 +234,10 @@ class Call:
 
     async def _close(self) -> None:
         try:
-            self.transport.send({"type": "state", "state": "ended"})
-            self.transport.send({"type": "bye", "reason": self._closing.reason})
             if self._utterance is not None and not self._utterance.over:
                 self._finish(self._utterance, heard=self._heard(), interrupted=True)
+            self.transport.send({"type": "state", "state": "ended"})
+            self.transport.send({"type": "bye", "reason": self._closing.reason})
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -425,7 +425,7 @@ class Call:
         self.transport.send(caption)
 
     def _on_agent_state(self, event: AgentStateChangedEvent) -> None:
-        if event.new_state in ("listening", "thinking", "speaking"):
+        if event.new_state in ("listening", "thinking", "speaking") and self._closing.task is None:
             self.transport.send({"type": "state", "state": event.new_state})
 
     def _heard(self, ahead_s: float = 0.0) -> str:

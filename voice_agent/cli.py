@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import pkgutil
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,12 +77,23 @@ def _serve(options: argparse.Namespace) -> int:
     # Audio is 20 ms frames of a few kilobytes: numeric libraries need no threads here.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    from voice_agent.server.serve import serve
-
     try:
-        return asyncio.run(serve(settings))
-    except KeyboardInterrupt:
-        return 130
+        listener = socket.create_server((settings.host, settings.port), backlog=128)
+    except OSError as error:
+        print(
+            f"error: port {settings.port} on {settings.host} can't be used ({error.strerror or error}): "
+            "end what listens there, or choose another one with --port",
+            file=sys.stderr,
+        )
+        return 1
+    with listener:
+        # Imported here: a wrong option or a taken port is told at once.
+        from voice_agent.server.serve import serve
+
+        try:
+            return asyncio.run(serve(settings, listener))
+        except KeyboardInterrupt:
+            return 130
 
 
 def _bench(name: str | None, given: list[str]) -> int:

@@ -70,6 +70,8 @@ class Settings(BaseSettings):
             raise ValueError(f"--llm-url must begin with http:// or https://, not {self.llm_url!r}")
         if self.llm_url is not None and self.model is not None:
             raise ValueError("--model is served by our engine, --llm-url is another one: give one of them")
+        if self.model is not None and not (self.model / "config.json").is_file():
+            raise ValueError(f"--model {self.model} is no model folder: it has no config.json")
         if not self.on_loopback and self.token is None:
             raise ValueError(
                 f"listening on {self.host} lets others call: set VOICE_AGENT_TOKEN to a secret of your choice "

@@ -72,8 +72,7 @@ class Server:
             stack.callback(bookings.close)
             store = _open_records(self.settings.record_dir)
             stack.push_async_callback(store.aclose)
-            speech = await self._start_speech(stack)
-            endpoint = await self._start_engine(stack)
+            speech, endpoint = await self._start_processes(stack)
             model = LLM(endpoint)
             stack.push_async_callback(model.aclose)
             info = self._info(endpoint, restaurant)
@@ -96,6 +95,19 @@ class Server:
             stack.push_async_callback(registry.aclose)
             await self._take_calls(listener, registry, store, info)
 
+    async def _start_processes(self, stack: AsyncExitStack) -> tuple[SpeechClient, Endpoint]:
+        """Start both at once; when one fails, the other is ended at once, too."""
+        speech = asyncio.create_task(self._start_speech(stack), name="start-speech")
+        engine = asyncio.create_task(self._start_engine(stack), name="start-engine")
+        try:
+            await asyncio.gather(speech, engine)
+        except BaseException:
+            speech.cancel()
+            engine.cancel()
+            await asyncio.gather(speech, engine, return_exceptions=True)
+            raise
+        return speech.result(), engine.result()
+
     async def _start_speech(self, stack: AsyncExitStack) -> SpeechClient:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-agent-"))
         client = SpeechClient(Path(folder) / "speech.sock")
@@ -114,7 +126,7 @@ class Server:
             key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
             timeouts = Timeouts(connect_s=1.0, first_token_s=settings.llm_first_token_s)
             endpoint = Endpoint(settings.llm_url.rstrip("/"), settings.llm_model, key, timeouts=timeouts)
-            await _check_model(endpoint)
+            await check_model(endpoint)
             return endpoint
         address = EngineAddress("127.0.0.1", free_port())
         process = WatchedProcess(engine_spec(address, settings.model), _relay("engine"), self._on_engine)
@@ -198,16 +210,8 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-async def serve(settings: Settings) -> int:
-    """Run the server until SIGINT or SIGTERM; returns the exit status."""
-    try:
-        listener = socket.create_server((settings.host, settings.port), backlog=128)
-    except OSError as error:
-        tell_error(
-            f"port {settings.port} on {settings.host} can't be used ({error.strerror or error}): "
-            "end what listens there, or choose another one with --port"
-        )
-        return 1
+async def serve(settings: Settings, listener: socket.socket) -> int:
+    """Run the server on ``listener`` until SIGINT or SIGTERM; returns the exit status."""
     server = Server(settings)
     running = asyncio.create_task(server.run(listener), name="server")
     loop = asyncio.get_running_loop()
@@ -222,8 +226,6 @@ async def serve(settings: Settings) -> int:
         if not server.stop.is_set():
             raise
         return 130
-    finally:
-        listener.close()
     return 0
 
 
@@ -268,7 +270,7 @@ async def _models(base_url: str, key: str = "") -> list[str]:
         return [str(model["id"]) for model in response.json()["data"]]
 
 
-async def _check_model(endpoint: Endpoint) -> None:
+async def check_model(endpoint: Endpoint) -> None:
     """Tell a wrong name or address before the first caller does.
 
     Raises:

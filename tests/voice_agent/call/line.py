@@ -150,29 +150,48 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(script: Callable[[Body], Reply], *, first_token_s: float = 5.0) -> AsyncIterator[Scene]:
-    """A call whose model answers by ``script``."""
+async def shared(
+    script: Callable[[Body], Reply], *, first_token_s: float = 5.0
+) -> AsyncIterator[tuple[Services, Server]]:
+    """What calls share, around a model that answers by ``script``."""
     async with scripted_endpoint(script) as server:
         timeouts = Timeouts(connect_s=1.0, first_token_s=first_token_s, between_tokens_s=first_token_s)
         model = LLM(Endpoint(server.url, "m", timeouts=timeouts))
         voice = Voice()
         bookings = BookingStore(":memory:", RESTAURANT)
         now = dt.datetime(2026, 11, 30, 12, tzinfo=RESTAURANT.zone)
-        conversation = Conversation(RESTAURANT, bookings, lambda: now)
         phrases = Phrases()
         await phrases.prepare(voice, [RESTAURANT.greeting, *FIXED])
         store = RecordStore(":memory:")
         client = SpeechClient(Path("/nonexistent/speech.sock"))
-        services = Services(
-            model=model,
-            recognizer=lambda: STT(client, own_vad=False),
-            voice=lambda: voice,
-            phrases=phrases,
-            conversation=lambda: conversation,
-            store=store,
-            metrics=Metrics(),
-            info={"model": "m", "llm": "m", "engine": "scripted", "agent": "a", "version": "0"},
-        )
+        try:
+            yield (
+                Services(
+                    model=model,
+                    recognizer=lambda: STT(client, own_vad=False),
+                    voice=lambda: voice,
+                    phrases=phrases,
+                    conversation=lambda: Conversation(RESTAURANT, bookings, lambda: now),
+                    store=store,
+                    metrics=Metrics(),
+                    info={"model": "m", "llm": "m", "engine": "scripted", "agent": "a", "version": "0"},
+                ),
+                server,
+            )
+        finally:
+            await store.aclose()
+            await model.aclose()
+            bookings.close()
+
+
+@contextlib.asynccontextmanager
+async def scene(script: Callable[[Body], Reply], *, first_token_s: float = 5.0) -> AsyncIterator[Scene]:
+    """A call whose model answers by ``script``."""
+    async with shared(script, first_token_s=first_token_s) as (services, server):
+        conversation = services.conversation()
+        services.conversation = lambda: conversation
+        voice = services.voice()
+        assert isinstance(voice, Voice)
         call = Call("call-1", services)
         line = Line()
         call.transport = line
@@ -182,6 +201,3 @@ async def scene(script: Callable[[Body], Reply], *, first_token_s: float = 5.0) 
         finally:
             call.hang_up("the test is over")
             await asyncio.wait_for(call.ended(), 10)
-            await store.aclose()
-            await model.aclose()
-            bookings.close()

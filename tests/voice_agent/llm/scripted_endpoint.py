@@ -55,6 +55,10 @@ class Endpoint:
                 return {"id": "c", "object": "chat.completion", "created": 0, "model": body["model"], "choices": []}
             return StreamingResponse(self._stream(reply, body), media_type="text/event-stream")
 
+        @app.get("/v1/models")
+        async def models() -> Body:
+            return {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
+
         return app
 
     async def _stream(self, reply: Reply, body: Body) -> AsyncIterator[bytes]:
