@@ -17,7 +17,7 @@ _NEVER = word_set(
     their them then there there's they this to today tomorrow tonight too um uh hm under us was we we'd we'll
     we're well were what what's when where which who why will with would yeah yep yes you you're your back after
     once listen instead actually said needs again all also booking reservation table name number right wait
-    cheers write use down surname should starting thatd thatll preferably whereabouts
+    cheers write use down surname should starting thatd thatll preferably whereabouts im
     """
 ) | frozenset(WEEKDAYS)
 # Words of the trade and of everyday answers: not a name unless the caller said that it is one.
@@ -102,7 +102,7 @@ _CORRECTING = (
 )
 _AFTER_CORRECTION = word_set(
     """
-    please instead thanks thank if that's spelled is would not cheers that'd preferably
+    please instead thanks thank if that's spelled is would not cheers that'd preferably will can and
     """
 )
 _IS_NAME = (("is", "my", "name"), ("is", "the", "name"))

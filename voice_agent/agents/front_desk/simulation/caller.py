@@ -93,7 +93,7 @@ class Caller:
         if last and last.status == "refused":
             return self._refused(last)
         if "should I change" in agent or "like to change" in agent:
-            return self.speaker.say("new_answer", self._changed(), polite=True)
+            return self.speaker.say("new_answer", self._wrong(staged) or self._changed(), polite=True)
         if asked == "yesno" or agent.endswith(("Shall I book it?", "Shall I change it?", "Shall I cancel it?")):
             return self._read_back(staged)
         if last and last.status == "not_found":
