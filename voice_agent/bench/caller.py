@@ -150,14 +150,14 @@ class Caller:
         ear = self._peer.ear
 
         def begun() -> bool:
-            return self._over() or (ear.last_audible or 0) > since
+            return self._over() or ear.speech_after(since)
 
         def ended() -> bool:
             silent = ear.silent_for_s(self._clock.now())
             return self._over() or silent > STUCK_S or (silent > QUIET_S and self._state in (None, "listening"))
 
         await self._until(begun, patience_s)
-        if (ear.last_audible or 0) <= since:
+        if not ear.speech_after(since):
             return None
         await self._until(ended, LONGEST_CALL_S)
         words = [text for turn, text in self._captions.items() if turn not in self._answered]

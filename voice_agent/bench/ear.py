@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,8 +25,9 @@ class Ear:
     def __init__(self) -> None:
         self.onset: int | None = None
         """The first audible sample since `listen`, None while there is none."""
-        self.last_audible: int | None = None
+        self.last_audible = 0
         self._from = 0
+        self._spoken: deque[Span] = deque(maxlen=50)
 
     def listen(self, since: int) -> None:
         """Wait for a new onset from sample `since` on."""
@@ -36,10 +39,16 @@ class Ear:
         if not audible.size:
             return
         self.last_audible = where.start + int(audible[-1])
+        self._spoken.append(Span(where.start + int(audible[0]), self.last_audible + 1))
         after = audible[audible >= self._from - where.start]
         if self.onset is None and after.size:
             self.onset = where.start + int(after[0])
 
+    def speech_after(self, since: int) -> bool:
+        """Tell whether enough was heard after sample `since` to be speech and not a click or the end of a word."""
+        heard = sum(max(0, span.end - max(span.start, since)) for span in self._spoken)
+        return heard * 1000 / RATE >= DEFAULT_RULES.min_speech_ms
+
     def silent_for_s(self, now: int) -> float:
         """Return the seconds since the last audible sample; since the call's beginning when there was none."""
-        return (now - (self.last_audible or 0)) / RATE
+        return (now - self.last_audible) / RATE

@@ -43,6 +43,17 @@ def match_records(
     return found
 
 
+def restarts(turn: TurnGap, until: int, records: Sequence[Mapping[str, Any]], rate: int, offset_ms: float) -> int:
+    """Count the replies of a turn that the server broke off: it took a piece of the turn, or a late word, for a turn.
+
+    The scripted caller never talks over a reply, so whatever was interrupted before the caller's next turn (at sample
+    `until`) was begun too early.
+    """
+    start_ms, end_ms = (sample * 1000 / rate + offset_ms for sample in (turn.caller.start, until))
+    packets = [r["events"]["first_packet"] for r in records if r.get("interrupted") and r["events"].get("first_packet")]
+    return sum(start_ms <= packet < end_ms for packet in packets)
+
+
 def internal_figures(record: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a record's timeline in ms after the caller's audio end, and what the language model took."""
     if record is None:
@@ -80,8 +91,9 @@ def turns_of_call(
     measured = measure_turns(recording[:, 0], recording[:, 1], rate, spoken)
     matched = match_records(measured, records, rate, log.get("server_offset_ms"))
     agent_stretches = audible_stretches(recording[:, 1], rate)
+    next_starts = [turn.caller.start for turn in measured[1:]] + [len(recording)]
     rows = []
-    for turn, words, record in zip(measured, log["turns"], matched, strict=True):
+    for turn, words, record, until in zip(measured, log["turns"], matched, next_starts, strict=True):
         row = {
             "call": number,
             "caller": words["say"],
@@ -93,6 +105,7 @@ def turns_of_call(
             "missed": turn.missed,
             "pauses": len(turn.pauses),
             "pause_takeovers": turn.pause_takeovers,
+            "restarts": restarts(turn, until, records, rate, log.get("server_offset_ms") or 0.0),
             "at_s": round(turn.caller.start / rate, 2),
             "internal": internal_figures(record),
             "reply": None,
@@ -156,6 +169,7 @@ def summarise(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "takeovers": sum(turn["takeover"] for turn in turns),
         "pauses": sum(turn["pauses"] for turn in turns),
         "pause_takeovers": sum(turn["pause_takeovers"] for turn in turns),
+        "restarts": sum(turn["restarts"] for turn in turns),
     }
 
 
@@ -179,6 +193,8 @@ def oddities(
             notes.append(f"turn {number}: {len(reply['holes'])} holes in the reply, the longest {longest:.0f} ms")
         if reply and reply["longest_pause_ms"] > LONG_PAUSE_MS:
             notes.append(f"turn {number}: the reply pauses for {reply['longest_pause_ms']} ms")
+        if turn["restarts"]:
+            notes.append(f"turn {number}: the agent broke off a reply and began anew; the gap is the first one's")
         error = turn["internal"].get("caller_end_error_ms")
         if error is not None and abs(error) > 50:
             notes.append(f"turn {number}: the server puts the caller's end {error:+.0f} ms from the recording's")

@@ -28,7 +28,7 @@ async def test_an_echo_comes_back_as_long_as_it_was_and_later():
             async with asyncio.timeout(20):
                 for _ in itertools.count():
                     await asyncio.sleep(0.02)
-                    if (peer.ear.last_audible or 0) > where.end and peer.ear.silent_for_s(clock.now()) > 0.3:
+                    if peer.ear.last_audible > where.end and peer.ear.silent_for_s(clock.now()) > 0.3:
                         break
         finally:
             await peer.close()

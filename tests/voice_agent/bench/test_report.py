@@ -59,6 +59,16 @@ def test_records_are_matched_on_the_servers_clock():
     assert match_records(turns, records, RATE, server_offset_ms=5000.0) == [records[1], records[2]]
 
 
+def test_a_reply_that_the_server_broke_off_is_told():
+    call, recording = two_turn_call()
+    broken = record(1, 1500.0, interrupted=True)
+    rows = turns_of_call(1, call, recording, [broken, record(2, 1990.0), record(3, 5490.0)])
+    assert [row["restarts"] for row in rows] == [1, 0]
+    assert rows[0]["internal"]["caller_end_error_ms"] == pytest.approx(-10, abs=0.1)
+    notes = oddities(rows, audio_figures([recording], RATE), [call])
+    assert notes == ["turn 1: the agent broke off a reply and began anew; the gap is the first one's"]
+
+
 def test_a_turn_without_a_record_still_has_its_gap():
     call, recording = two_turn_call()
     rows = turns_of_call(1, call, recording, [])
@@ -81,7 +91,7 @@ def test_takeovers_and_missed_turns_count_but_are_no_gaps():
 
 
 def row(call: int, gap: float | None, **internal) -> dict:
-    counts = {"missed": gap is None, "takeover": False, "pauses": 0, "pause_takeovers": 0}
+    counts = {"missed": gap is None, "takeover": False, "pauses": 0, "pause_takeovers": 0, "restarts": 0}
     return {"call": call, "gap_ms": gap, "internal_gap_ms": None, "internal": internal, **counts}
 
 
