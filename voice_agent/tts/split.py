@@ -8,6 +8,9 @@ The encoder holds all random draws, so the two local parts may run over overlapp
 cut away, are those of one run over the whole. The seams are found by structure, not by the exporter's node names: the
 prior sample is the sum behind the last random draw, the durations are the only rounding-up, the latent is what the
 decoder's first convolution reads, the mask is what else the flow needs.
+
+streaming-vits 0.4.2 cuts before the flow only, so every chunk runs the flow again with 34 + 28 frames of context: 570
+against 385 ms for a sentence of 20 words on one core. It doesn't hand out the durations, which word times need.
 """
 
 from __future__ import annotations
