@@ -103,7 +103,7 @@ function turnView(number: number, onBrief: () => void): TurnView {
 }
 
 function line(role: Role, speaker: string) {
-  const words = h("p", { class: "words" });
+  const words = h("p", { class: "words", dir: "auto" });
   const element = h("div", { class: `line ${role}`, hidden: true }, h("span", { class: "speaker" }, speaker), words);
   return {
     element,

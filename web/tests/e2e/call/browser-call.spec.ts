@@ -79,3 +79,15 @@ test("a spoken question is heard, answered aloud and answered right", async ({ p
 
   expect(complaints).toEqual([]);
 });
+
+test("reloading during a call leaves no call behind", async ({ page, agent }) => {
+  for (let i = 0; i < 3; i++) {
+    await page.goto(agent.url);
+    await page.getByRole("button", { name: "Call", exact: true }).click();
+    await expect(page.getByRole("status")).toHaveText(/Listening|Thinking|Speaking/, { timeout: 15_000 });
+    expect(await agent.liveCalls(), "calls while one is open").toBeGreaterThanOrEqual(1);
+  }
+  await expect.poll(() => agent.liveCalls()).toBe(1);
+  await page.goto("about:blank");
+  await expect.poll(() => agent.liveCalls()).toBe(0);
+});

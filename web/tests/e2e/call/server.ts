@@ -55,6 +55,11 @@ export class VoiceAgent {
     return agent;
   }
 
+  async liveCalls(): Promise<number> {
+    const response = await fetch(new URL("health", this.url));
+    return ((await response.json()) as { live_calls: number }).live_calls;
+  }
+
   tail(): string {
     return this.output.split("\n").slice(-40).join("\n");
   }

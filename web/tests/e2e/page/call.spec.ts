@@ -73,6 +73,13 @@ test("the agent's state is announced, captions are not", async ({ page, baseURL 
   await expect(page.locator("[aria-live]")).toHaveCount(1);
 });
 
+test("without motion the voices are meters alone", async ({ page, baseURL }) => {
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  await callMock(page, baseURL ?? "");
+  await expect(page.locator(".voices canvas")).toBeHidden();
+  await expect(page.getByRole("meter", { name: "Microphone level" })).toBeVisible();
+});
+
 test("the strip shows every gap, overlaps below zero, and the median", async ({ page, baseURL }) => {
   const mock = await callMock(page, baseURL ?? "");
   for (const [index, gap] of [180, 640, -150, 1900].entries()) await mock.turn(turnRecord(index + 1, gap));

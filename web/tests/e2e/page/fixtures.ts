@@ -26,8 +26,10 @@ export { expect };
 export const failedRequest = /Failed to load resource/;
 
 /** `SCREENSHOTS=folder npm run e2e` keeps pictures to look at. */
+const folder = process.env.SCREENSHOTS;
+export const keepsPictures = folder !== undefined;
+
 export async function picture(page: Page, name: string): Promise<void> {
-  const folder = process.env.SCREENSHOTS;
   if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png` });
 }
 

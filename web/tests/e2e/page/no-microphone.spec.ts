@@ -31,6 +31,9 @@ test("a denied microphone is explained, and still hears the agent", async ({ pag
   await mock.speak(true);
   await expect(page.getByRole("meter", { name: "Agent level" })).toHaveAttribute("aria-valuetext", /-\d+ decibels/);
   expect(await mock.hears()).toBeLessThan(0.001);
+  // Audible without a caller before it, as a greeting is: there is no gap.
+  const heard = (await mock.received()).filter((message) => message.type === "agent_audible");
+  expect(heard).toEqual([{ type: "agent_audible", client_ms: expect.any(Number) as number, gap_ms: null }]);
 });
 
 test("an insecure address is explained before the first press", async ({ page, baseURL }) => {
