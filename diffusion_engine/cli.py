@@ -49,9 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--threads", type=_positive, help="of the computation; default: the physical cores")
     serve.add_argument("--dtype", choices=["fp32", "bf16", "int8"], default="fp32")
     serve.add_argument("--max-requests", type=_positive, default=8, help="that run at the same time")
-    serve.add_argument("--max-waiting", type=int, default=32, help="that wait beyond those; then 429")
+    serve.add_argument("--max-waiting", type=_not_negative, default=32, help="that wait beyond those; then 429")
     serve.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of one request")
-    serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: four whole contexts")
+    serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: one context, at least 8192")
     serve.add_argument("--no-prefix-cache", action="store_true", help="keep no text for later requests")
 
     prepare = commands.add_parser("prepare", help="put the embedded model together (once)")
@@ -150,6 +150,13 @@ def _physical_cores() -> int:
         except OSError:
             cores.add(str(cpu))
     return max(1, len(cores))
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, but is {value}")
+    return value
 
 
 def _positive(text: str) -> int:

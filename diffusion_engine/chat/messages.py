@@ -8,6 +8,13 @@ from typing import Any
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
+class Arguments(dict[str, Any]):
+    """Arguments of a call: an object for templates that use `tojson`, JSON text for those that print it."""
+
+    def __str__(self) -> str:
+        return json.dumps(self, ensure_ascii=False)
+
+
 class MessageError(ValueError):
     """A message that can't be served.
 
@@ -21,7 +28,7 @@ class MessageError(ValueError):
 
 
 def normalised(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Check roles and contents; join text parts; parse the arguments of tool calls, which templates want as objects.
+    """Check roles and contents; join text parts; parse the arguments of tool calls (see `Arguments`).
 
     Raises:
         MessageError: a role is unknown, a content is no text, or arguments are no JSON object.
@@ -76,4 +83,4 @@ def _call(call: Any, at: str) -> dict[str, Any]:
         raise MessageError(at, f"needs function.name, and function.arguments as JSON ({wrong})") from wrong
     if not isinstance(parsed, dict):
         raise MessageError(f"{at}.function.arguments", "must be a JSON object")
-    return {"id": call.get("id"), "type": "function", "function": {"name": name, "arguments": parsed}}
+    return {"id": call.get("id"), "type": "function", "function": {"name": name, "arguments": Arguments(parsed)}}

@@ -16,8 +16,10 @@ import torch
 
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import (
+    STRATEGIES,
     ConstraintError,
     Decoder,
+    DecodingParameters,
     NonFiniteLogitsError,
     Pass,
     PrefillDecoder,
@@ -171,6 +173,24 @@ class Scheduler:
                 statistics,
             )
         )
+
+    def warm_up(self) -> None:
+        """Run passes of the sizes to come, so that the first request doesn't wait for kernels and memory.
+
+        Leaves nothing behind, in the cache or in the totals.
+        """
+        strategy = STRATEGIES[self.config.attention][0]
+        parameters = DecodingParameters(strategy=strategy, block_length=self.config.block_length)
+        prompt = [0] * min(2 * PAGE_TOKENS, self.config.max_positions - 1)
+        self.submit(
+            GenerationRequest(
+                id="warm-up", prompt=prompt, parameters=parameters, max_tokens=2 * self.config.block_length
+            )
+        )
+        while not self.idle:
+            self.step()
+        self.cache.prefix.clear()
+        self.statistics = EngineStatistics()
 
     def cancel(self, request_id: str, cause: EndCause = EndCause.CANCELLED) -> bool:
         """End a request before the next step. False when it is not in the engine (any more)."""

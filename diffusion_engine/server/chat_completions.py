@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from diffusion_engine.chat.tool_calls import ArgumentsDelta, CallStarted, ContentDelta, Delta, ToolCallParser
-from diffusion_engine.runtime import EndEvent, Event
+from diffusion_engine.runtime import EndCause, EndEvent, Event
 from diffusion_engine.server.answers import (
     DONE,
     collect,
@@ -79,7 +79,7 @@ class _Reply:
         for delta in deltas:
             self._follow_call(delta)
         reason = finish_reason(end.cause, bool(self._calls))
-        self._check(content, reason)
+        self._check(content, end.cause)
         message: dict[str, Any] = {"role": "assistant", "content": content or (None if self._calls else "")}
         if self._calls:
             message["tool_calls"] = self._calls
@@ -110,7 +110,7 @@ class _Reply:
         error = fault(end)
         reason = finish_reason(end.cause, bool(self._calls))
         try:
-            self._check(content, reason)
+            self._check(content, end.cause)
         except ApiError as invalid:
             error = error or invalid
         if error is not None:
@@ -155,13 +155,13 @@ class _Reply:
         self._calls[delta.index]["function"]["arguments"] += delta.text
         return {"tool_calls": [{"index": delta.index, "function": {"arguments": delta.text}}]}
 
-    def _check(self, content: str, reason: str) -> None:
-        """Validate a reply that claims to be whole with a validator that knows nothing of our grammars.
+    def _check(self, content: str, cause: EndCause) -> None:
+        """Validate a reply that ended by itself, with a validator that knows nothing of our grammars.
 
         Raises:
             ApiError: 500, for it is our fault, and worse if it went on unseen.
         """
-        if reason == "length" or self._prepared.request.prefill_only:
+        if cause not in (EndCause.STOP, EndCause.COMPLETE):
             return
         try:
             if self._prepared.schema is not None:

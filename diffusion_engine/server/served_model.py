@@ -63,7 +63,7 @@ def load_served_model(
         name: for clients; the folder's name when None.
         dtype: of the weights; int8 quantizes the linear layers and keeps activations in float32.
         limits: of the engine.
-        kv_tokens: size of the KV pool in tokens; by default four whole contexts, at most 16,384 tokens.
+        kv_tokens: size of the KV pool in tokens; by default one whole context, at least 8,192 tokens.
 
     Raises:
         CheckpointError: it can't be used; the message names the file and the field.
@@ -74,9 +74,10 @@ def load_served_model(
     template = ChatTemplate.from_folder(folder)
     defaults = _generation_config(folder)
     model = _load(folder, dtype)
-    tokens = kv_tokens or max(config.max_positions, min(4 * config.max_positions, 16_384))
+    tokens = kv_tokens or max(config.max_positions, 8192)
     pages = math.ceil(tokens / PAGE_TOKENS)
     scheduler = Scheduler(TorchRunner(model, pages), pages, tokenizer, limits)
+    scheduler.warm_up()
     sampled = defaults.get("do_sample", "temperature" in defaults)
     return ServedModel(
         name=name or folder.resolve().name,
@@ -86,7 +87,7 @@ def load_served_model(
         tokenizer=tokenizer,
         template=template,
         grammars=GrammarCompiler(tokenizer, config.vocab_size),
-        strategy=Strategy(family.default_strategy),
+        strategy=Strategy(defaults.get("strategy", family.default_strategy)),
         temperature=float(defaults.get("temperature", 1.0)) if sampled else 0.0,
         max_tokens=defaults.get("max_new_tokens"),
     )

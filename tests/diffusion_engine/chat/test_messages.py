@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from diffusion_engine.chat.messages import MessageError, normalised
+from diffusion_engine.chat.template import ChatTemplate
 
 
 def test_parts_become_text_and_arguments_become_objects() -> None:
@@ -47,3 +48,11 @@ def test_a_wrong_message_is_named(message: dict[str, Any], param: str) -> None:
     with pytest.raises(MessageError) as wrong:
         normalised([message])
     assert wrong.value.param == param
+
+
+def test_arguments_read_as_json_in_templates_of_both_kinds() -> None:
+    call = {"function": {"name": "f", "arguments": '{"é": [true, null]}'}}
+    messages = normalised([{"role": "assistant", "tool_calls": [call]}])
+    for expression in ("arguments", "arguments | tojson"):
+        template = ChatTemplate("{{ messages[0].tool_calls[0].function.%s }}" % expression, {})  # noqa: UP031
+        assert template.render(messages, None) == '{"é": [true, null]}'
