@@ -87,7 +87,8 @@ class _Scan:
         words, expects = self.words, self._expects(at)
         said_number = any(w in _CUE_NUMBER for w in words[max(0, at - 4) : at])
         number = numbers.booking_number(words, at, expected=expects == "number" or said_number)
-        if number and (expects != "time" or said_number):
+        longer = at and numbers.is_digit(words[at - 1]) and not (self.mentions and self.mentions[-1].end == at)
+        if number and not longer and (expects != "time" or said_number):
             return self._mention("number", number, at)
         if expects == "number" and numbers.cardinal(words, at) and numbers.cardinal(words, at + 1):
             return None  # a part of a booking number

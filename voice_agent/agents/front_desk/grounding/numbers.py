@@ -39,6 +39,11 @@ def ordinal(words: Sequence[str], at: int) -> tuple[int, int] | None:
     return (value, 1) if value else None
 
 
+def is_digit(word: str) -> bool:
+    """Whether a word is one digit of a spoken number."""
+    return word in _DIGITS
+
+
 def booking_number(words: Sequence[str], at: int, *, expected: bool) -> tuple[str, int] | None:
     """Four digits that begin at `at`, as (digits, words taken): "four two seven one", "double two", "oh".
 
