@@ -33,7 +33,8 @@ test("a denied microphone is explained, and still hears the agent", async ({ pag
   expect(await mock.hears()).toBeLessThan(0.001);
   // Audible without a caller before it, as a greeting is: there is no gap.
   const heard = (await mock.received()).filter((message) => message.type === "agent_audible");
-  expect(heard).toEqual([{ type: "agent_audible", client_ms: expect.any(Number) as number, gap_ms: null }]);
+  expect(heard).toHaveLength(1);
+  expect(heard[0]).toMatchObject({ gap_ms: null });
 });
 
 test("an insecure address is explained before the first press", async ({ page, baseURL }) => {
