@@ -24,6 +24,9 @@ from voice_agent.stt.utterance import SAMPLE_RATE_HZ, Pcm, PreRoll, Utterance
 from voice_agent.vad.detector import VadOptions, VoiceActivityDetector
 from voice_agent.vad.events import VadEvent, VadEventType
 
+_SAME_CLOCK_MS = 200.0
+"""The detector and the stream are fed the same frames, a frame or two apart; more than this is another clock."""
+
 
 class _Told(Enum):
     """What the owner of the VAD says."""
@@ -35,11 +38,18 @@ class _Told(Enum):
 
 @dataclass(frozen=True)
 class _Activity:
-    """It, queued with the audio so that both stay in order. `opens`: whether it may begin an utterance."""
+    """It, queued with the audio so that both stay in order.
+
+    Attributes:
+        at_ms: When it happened.
+        opens: Whether it may begin an utterance.
+        told_ms: Where the detector stood when it knew; None where the owner counts in our time.
+    """
 
     told: _Told
     at_ms: float
     opens: bool = True
+    told_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +187,11 @@ class RecognizerStream(stt.RecognizeStream):
             self._maybe_partial(current)
 
     async def _react(self, activity: _Activity) -> None:
+        if activity.told_ms is not None:
+            # A stream that was opened during the call, after a failure, counts from there; the detector doesn't.
+            apart_ms = self._pre_roll.position_ms - activity.told_ms
+            if abs(apart_ms) > _SAME_CLOCK_MS:
+                activity = replace(activity, at_ms=max(0.0, activity.at_ms + apart_ms), told_ms=None)
         if activity.told is _Told.STARTED:
             if activity.opens or self._current is not None:
                 self._start(activity.at_ms)
@@ -345,11 +360,9 @@ class RecognizerStream(stt.RecognizeStream):
 
 
 def _activity(event: VadEvent) -> _Activity:
-    if event.type is VadEventType.SPEECH_END:
-        return _Activity(_Told.ENDED, event.at_ms)
-    if event.type is VadEventType.TRIGGER_END:
-        return _Activity(_Told.PAUSED, event.at_ms)
-    return _Activity(_Told.STARTED, event.at_ms, opens=event.type is VadEventType.SPEECH_START)
+    told = {VadEventType.SPEECH_END: _Told.ENDED, VadEventType.TRIGGER_END: _Told.PAUSED}.get(event.type, _Told.STARTED)
+    opens = event.type is VadEventType.SPEECH_START
+    return _Activity(told, event.at_ms, opens=opens, told_ms=event.detected_ms)
 
 
 def _as_api_error(error: SpeechConnectionError | SpeechRequestError) -> APIConnectionError | APIStatusError:

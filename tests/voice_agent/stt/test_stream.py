@@ -298,6 +298,22 @@ async def test_the_detector_s_events_open_mark_and_close() -> None:
     assert caller.kinds() == [START, PREFLIGHT, FINAL, END]
 
 
+async def test_a_stream_opened_during_the_call_counts_from_there() -> None:
+    """The detector has run for a minute already."""
+    client = ScriptedClient(lambda n: "Hello.")
+    caller = call(client)
+    await caller.hears(1000)
+    caller.stream.vad_event(VadEvent(VadEventType.SPEECH_START, 60_900.0, 61_000.0, 0.9))
+    await caller.hears(300)
+    caller.stream.vad_event(VadEvent(VadEventType.TRIGGER_END, 61_270.0, 61_300.0, 0.0))
+    await caller.hears(300)
+    caller.stream.vad_event(VadEvent(VadEventType.SPEECH_END, 61_300.0, 61_600.0, 0.1))
+    await caller.end()
+    assert client.kinds() == [PassKind.PREFLIGHT]  # reused
+    assert client.passes[0].samples[0] == 600 * 16 + 1  # 900 - 300 ms of this stream
+    assert caller.texts(FINAL) == ["Hello."]
+
+
 async def test_end_of_input_finishes_the_utterance() -> None:
     client = ScriptedClient(lambda n: "Hello.")
     caller = call(client)
