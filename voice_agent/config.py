@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError, model_validator
@@ -32,6 +32,8 @@ class Settings(BaseSettings):
 
     model: Path | None = None
     """Model folder that our engine serves; None for the embedded one."""
+    dtype: Literal["fp32", "bf16", "int8"] | None = None
+    """Number format of the engine's weights; None for int8 with the embedded model, else the engine's own default."""
     llm_url: str | None = None
     """Base URL of another OpenAI-compatible endpoint, up to and including /v1; our engine isn't started then."""
     llm_model: str | None = None

@@ -151,10 +151,11 @@ class WatchedProcess:
     def _why_it_ended(self) -> str:
         assert self._process is not None
         code = self._process.returncode or 0
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        if code < 0:
+            return f"{self.spec.name} was ended by {signal.Signals(-code).name}"
         errors = [line for line in self._last_lines if "error" in line.lower()]
         said = (errors or [line for line in self._last_lines if line.strip()])[-1:]
-        return f"{self.spec.name} ended with {how}" + (f": {said[0].strip()}" if said else "")
+        return f"{self.spec.name} ended with exit status {code}" + (f": {said[0].strip()}" if said else "")
 
     async def _watch(self) -> None:
         """Restart it whenever it ends."""

@@ -57,11 +57,13 @@ def speech_spec(client: SpeechClient) -> ProcessSpec:
     )
 
 
-def engine_spec(address: EngineAddress, model: Path | None) -> ProcessSpec:
-    """The language model. ``model`` None is the embedded one."""
+def engine_spec(address: EngineAddress, model: Path | None, dtype: str | None) -> ProcessSpec:
+    """The language model. ``model`` None is the embedded one, for which int8 is the default."""
     arguments = ["serve", "--host", address.host, "--port", str(address.port)]
     if model is not None:
         arguments += ["--model", str(model)]
+    if dtype is not None or model is None:
+        arguments += ["--dtype", dtype or "int8"]
 
     async def ready() -> None:
         async with httpx.AsyncClient(trust_env=False, timeout=2.0) as http:
