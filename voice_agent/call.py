@@ -155,6 +155,7 @@ class Call:
         self._closing = _Closing()
         self._notice_at: float | None = None
         self._caller_sounds = False
+        self._muted = False
 
     # From the transport
 
@@ -176,6 +177,7 @@ class Call:
             case "hangup":
                 self.hang_up("the caller hung up")
             case "mute":
+                self._muted = message.get("muted") is True
                 self._no_input.reset()
             case _:
                 logger.debug("ignored a message of type %r", message.get("type"))
@@ -279,7 +281,7 @@ class Call:
             await asyncio.sleep(_TICK_S)
             now = self.clock.seconds()
             self._decide(Tick(now))
-            idle = self._utterance is None and not self._caller_sounds
+            idle = self._utterance is None and not self._caller_sounds and not self._muted
             match self._no_input.tick(now, idle=idle):
                 case NoInput.PROMPT:
                     self._say(say.STILL_THERE[min(self._no_input.prompts, len(say.STILL_THERE)) - 1])
@@ -439,6 +441,7 @@ class Call:
         if utterance is None or self._session is None:
             return
         self._finish(utterance, heard=self._heard(), interrupted=True)
+        self._conversation.outcome = ""  # a goodbye that was cut off is none
         self.transport.output.clear_buffer()
         self._session.interrupt(force=True)
         if utterance.reply is not None:

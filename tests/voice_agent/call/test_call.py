@@ -158,6 +158,35 @@ async def test_tools_run_once_and_what_cannot_be_undone_only_after_the_commit() 
         assert [r["tool_calls"] for r in call.turns()[1]["events"]["llm"]] == [["end_call"], []]
 
 
+async def test_a_goodbye_that_is_cut_off_does_not_end_the_call() -> None:
+    def script(body: Body) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return Reply(LONG)
+        return Reply(tool_calls=[("end_call", {})]) if "goodbye" in last_words(body) else Reply("of course")
+
+    async with scene(script) as call:
+        await call.greeted()
+        call.speak("goodbye")
+        await call.audible()
+        call.speak("wait one more thing")
+        await until(lambda: 2 in call.turns())
+        assert call.turns()[1]["interrupted"] is True
+        call.speak("thanks for that")
+        await until(lambda: 3 in call.turns())
+        assert call.line.of("bye") == []
+
+
+async def test_a_muted_caller_is_not_taken_for_a_silent_one() -> None:
+    async with scene(lambda body: Reply("yes")) as call:
+        await call.greeted()
+        call.call._no_input.first_s = 0.2
+        call.call.on_message({"type": "mute", "muted": True})
+        await asyncio.sleep(0.6)
+        assert call.captions("agent") == [RESTAURANT.greeting]
+        call.call.on_message({"type": "mute", "muted": False})
+        await until(lambda: len(call.captions("agent")) > 1)
+
+
 TROUBLE = [Reply("never", hang_after=0), Reply(status=500), Reply("one two", break_after=0), Reply("")]
 
 

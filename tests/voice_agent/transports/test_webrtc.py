@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import aioice.ice
 import numpy as np
 import pytest
 from aiortc.rtp import RtpPacket
 from livekit import rtc
 
 from tests.voice_agent.transports.peer import RATE_HZ, Caller, until
+from voice_agent.transports import webrtc
 from voice_agent.transports.events import Message
 from voice_agent.transports.microphone import ImmediateBuffer
 from voice_agent.transports.webrtc import BadOfferError, WebRtcTransport
@@ -103,6 +105,22 @@ async def test_a_caller_who_hangs_up_mid_word_is_noticed() -> None:
     played = await asyncio.wait_for(transport.output.wait_for_playout(), 1)
     assert played.interrupted
     assert len(line.lost) == 1
+
+
+async def test_a_caller_who_vanishes_is_noticed_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert webrtc._GONE_AFTER_S <= 10
+    monkeypatch.setattr(webrtc, "_GONE_AFTER_S", 0.3)
+    line = Line()
+    transport, caller = await connect(line, tone(1.0))
+    await until(lambda: len(line.pcm) > 0)
+    caller.track.stop()  # no more packets, and no goodbye
+    await until(lambda: line.lost == ["nothing more came from the caller"])
+    await transport.aclose()
+    await caller.hang_up()
+
+
+def test_consent_to_send_expires_within_seconds() -> None:
+    assert aioice.ice.CONSENT_INTERVAL * 1.2 * aioice.ice.CONSENT_FAILURES <= 10
 
 
 async def test_the_agent_hangs_up_and_the_last_message_arrives() -> None:
