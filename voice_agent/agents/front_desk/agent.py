@@ -29,7 +29,7 @@ from voice_agent.agents.front_desk.facts import Restaurant
 from voice_agent.agents.front_desk.grounding.normalise import normalise
 from voice_agent.agents.front_desk.grounding.state import Grounding, asked_for
 from voice_agent.agents.front_desk.store import BookingStore
-from voice_agent.agents.front_desk.tools import Schema, ToolResult, call, tools_for
+from voice_agent.agents.front_desk.tools import Schema, ToolCallError, ToolResult, call, offer_fault, tools_for
 
 Message = dict[str, Any]
 IRREVERSIBLE = frozenset({"confirm", "hand_over", "end_call"})
@@ -102,12 +102,18 @@ class Conversation:
     def tool_called(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Carry out a tool call of the model and put it and its result into the history, both or neither.
 
+        Whatever the model is, and whether or not its endpoint keeps to schemas, only calls on offer are carried out:
+        a value that wasn't heard reaches no tool, and nothing is confirmed that wasn't read back.
+
         Raises:
-            ToolCallError: the call can't be carried out as written; the history is as before.
+            ToolCallError: the call wasn't on offer or can't be carried out; the history is as before.
             NotCommittedError: this is a fork, and the tool can't be undone.
         """
         if self._speculative and name in IRREVERSIBLE:
             raise NotCommittedError(f"{name} can't be undone: adopt the fork and call it then")
+        fault = offer_fault(self.turn().tools, name, arguments)
+        if fault:
+            raise ToolCallError(fault)
         result = call(self.desk, self._state, name, arguments)
         self._calls += 1
         call_id = f"call_{self._calls}"

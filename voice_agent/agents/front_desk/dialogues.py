@@ -55,8 +55,18 @@ class Mishearing:
     heard: dict[str, str]
 
 
-def _play(restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Accuracy) -> list[Any] | Mishearing:
+def _play(
+    restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Accuracy, interrupted: float = 0.0
+) -> list[dict[str, Any]] | Mishearing:
     """One call, from the greeting to its end."""
+
+    def cut(reply: str) -> str:
+        """The first words of some replies: the caller has understood and talks over the rest."""
+        words = reply.split()
+        if len(words) < 6 or rng.random() >= interrupted:
+            return reply
+        return " ".join(words[: rng.randint(len(words) * 2 // 3, len(words) - 1)])
+
     values, grammar = Values(split, rng), Grammar(split, rng)
     now = dt.datetime.combine(values.today(), dt.time(rng.randint(9, 16), rng.choice((0, 10, 25, 40))), restaurant.zone)
     with closing(BookingStore(":memory:", restaurant, rng)) as store:
@@ -74,7 +84,10 @@ def _play(restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Ac
             if heard != expected:
                 return Mishearing(words, utterance.text, expected, heard)
             accuracy.right += 1
-            words = policy.respond(utterance.acts)
+            words = policy.respond(utterance.acts, cut=cut)
+            reply = conversation.messages[-1]
+            if reply["content"] != words:
+                reply["weight"] = 0
             for result in policy.results:
                 caller.informed(result.name, result.answer)
             if conversation.outcome:
@@ -83,9 +96,18 @@ def _play(restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Ac
 
 
 def generate(
-    seed: int, n: int, split: Split, *, restaurant: Restaurant | None = None, accuracy: Accuracy | None = None
+    seed: int,
+    n: int,
+    split: Split,
+    *,
+    restaurant: Restaurant | None = None,
+    accuracy: Accuracy | None = None,
+    interrupted: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
     """Yield `n` dialogues as {"messages": [...]}; the same arguments give the same dialogues.
+
+    `interrupted` is the share of replies that the caller cuts off. Of these the history has what was heard, as in a
+    real call; they carry `"weight": 0`, OpenAI's mark for a message that is not to be learned.
 
     A dialogue in which a detail was misheard is left out, so that no training target rests on a wrong note; `accuracy`
     counts how often that was.
@@ -94,7 +116,7 @@ def generate(
     counted = accuracy or Accuracy()
     made = index = 0
     while made < n:
-        messages = _play(place, random.Random(f"{seed}/{split}/{index}"), split, counted)
+        messages = _play(place, random.Random(f"{seed}/{split}/{index}"), split, counted, interrupted)
         index += 1
         if not isinstance(messages, Mishearing):
             made += 1
@@ -117,11 +139,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--n", type=int, default=1000, help="how many dialogues")
     parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--facts", type=Path, default=facts.DEFAULT_FACTS, help="another restaurant's facts")
+    parser.add_argument("--interrupted", type=float, default=0.0, help="share of replies that the caller cuts off")
     parser.add_argument("--out", type=Path, required=True, help="the JSON lines file to write")
     args = parser.parse_args(argv)
     accuracy = Accuracy()
     with args.out.open("w", encoding="utf-8") as out:
-        dialogues = generate(args.seed, args.n, args.split, restaurant=facts.load(args.facts), accuracy=accuracy)
+        place = facts.load(args.facts)
+        dialogues = generate(
+            args.seed, args.n, args.split, restaurant=place, accuracy=accuracy, interrupted=args.interrupted
+        )
         for done, dialogue in enumerate(dialogues, 1):
             out.write(json.dumps(dialogue, ensure_ascii=False) + "\n")
             if done % 1000 == 0:

@@ -6,7 +6,7 @@ its own last words), and besides that only the acts that a simulated caller mean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,16 +59,19 @@ class Policy:
         self.request: Request = ""
         self.results: list[ToolResult] = []  # of the current turn
 
-    def respond(self, acts: Sequence[Act]) -> str:
-        """Act on what the caller meant, and say the reply, which is returned."""
+    def respond(self, acts: Sequence[Act], *, cut: Callable[[str], str] = str) -> str:
+        """Act on what the caller meant, and say the reply, which is returned.
+
+        `cut` gives the words of the reply that the caller lets the agent say.
+        """
         self.results = []
         reply = self._reply([act for act in acts if act.kind != "filler"])
-        self.conversation.said(reply)
+        self.conversation.said(cut(reply))
         return reply
 
     def _reply(self, acts: Sequence[Act]) -> str:
         kinds = {act.kind for act in acts}
-        offered_person = "put you through" in self._last_words()
+        offered_person = "put you" in self._last_words()
         if "person" in kinds or "complaint" in kinds:
             return self._call("hand_over", reason="complaint" if "complaint" in kinds else "asked for a person")
         if offered_person and "yes" in kinds:
@@ -89,7 +92,8 @@ class Policy:
         if "abandon" in kinds:
             return self._abandon()
         if offered_person and "no" in kinds:
-            said.append("All right.")
+            self.request = ""
+            return "All right. Is there anything else?"
         step = self._next(kinds, answered=bool(said), opened=bool(opened))
         return " ".join([*said, *([step] if step else [])])
 
@@ -142,7 +146,7 @@ class Policy:
         if "not free" in flags or "not found" in flags:
             if "not found" in flags:
                 return _QUESTIONS["number"] if "no_number" not in kinds else OFFER
-            return "What other day or time would you like?"
+            return self._otherwise(int(known.get("party", 1)))
         if "no_number" in kinds:
             return f"I'm sorry, I need the number for that. {OFFER}"
         for slot in _MISSING[self.request]:
@@ -160,6 +164,14 @@ class Policy:
             return _QUESTIONS["name"]
         say = self._table_call("check_availability")
         return say if say.endswith("?") else f"{say} {_QUESTIONS['name']}"
+
+    def _otherwise(self, party: int) -> str:
+        """What could be changed after a refusal."""
+        if party < 1:
+            return _QUESTIONS["party"]
+        if party > self.conversation.desk.restaurant.bookings.max_party:
+            return OFFER
+        return "What other day or time would you like?"
 
     def _after_read_back(self, kinds: set[str], *, answered: bool) -> str:
         if "yes" in kinds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,10 +101,24 @@ def tools_for(state: Grounding, *, confirmable: bool) -> list[Schema]:
     return tools
 
 
-def call(desk: Desk, state: Grounding, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-    """Carry out one tool call (about a millisecond).
+def offer_fault(tools: Sequence[Schema], name: str, arguments: Mapping[str, Any]) -> str:
+    """What keeps a call from being one of the calls on offer; "" when it is one."""
+    offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    if name not in offered:
+        return f"called {name}, which wasn't offered; offered were {', '.join(offered)}"
+    properties: Schema = offered[name]["properties"]
+    missing = [key for key in offered[name]["required"] if key not in arguments]
+    if missing:
+        return f"called {name} without {', '.join(missing)}"
+    for key, value in arguments.items():
+        allowed = properties.get(key, {}).get("enum", [])
+        if value not in allowed:
+            return f"called {name} with {key} {value!r}, which is not one of {allowed}"
+    return ""
 
-    The arguments are taken as they come: keeping them to the offered enumerations is the caller's part.
+
+def call(desk: Desk, state: Grounding, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    """Carry out one tool call (about a millisecond). That it was on offer is checked before (`offer_fault`).
 
     Raises:
         ToolCallError: the tool is unknown, or an argument is missing, unknown or malformed.

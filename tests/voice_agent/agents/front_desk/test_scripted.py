@@ -44,13 +44,13 @@ def changed(reply: Reply, **arguments: Any) -> Reply:
 @pytest.mark.parametrize(
     ("model", "fault"),
     [
-        (Spoiler(book_table=lambda r: changed(r, party_size=99)), "99 is not one of"),
+        (Spoiler(book_table=lambda r: changed(r, party_size=99)), "party_size 99, which is not one of"),
         (Spoiler(book_table=lambda r: call("confirm")), "called confirm, which wasn't offered"),
         (Spoiler(confirm=lambda r: Reply("You're booked. Anything else?")), "said that the table was booked before"),
         (Spoiler(words=lambda r: Reply("We're open until midnight. " + r.text)), "out of nowhere"),
         (Spoiler(words=lambda r: Reply("")), "said nothing"),
         (Spoiler(words=lambda r: Reply("Goodbye.")), "no booking was made"),
-        (Spoiler(end_call=lambda r: Reply("", (ToolCall("end_call", "{"),))), "end_call with {"),
+        (Spoiler(end_call=lambda r: Reply("", (ToolCall("end_call", "{"),))), "bad call end_call({)"),
         (Spoiler(words=lambda r: call("opening_hours")), "no words after 4 steps"),
     ],
 )  # fmt: skip

@@ -61,16 +61,18 @@ def test_a_result_is_compact_json_with_a_sentence_to_say():
 @pytest.mark.parametrize(
     ("name", "arguments", "part"),
     [
-        ("order_pizza", {}, "there is no tool 'order_pizza'"),
-        ("check_availability", {"date": "soon"}, "check_availability"),
-        ("check_availability", {"colour": "red"}, "colour"),
-        ("book_table", {"name": "smith"}, "missing"),
-        ("book_table", {"name": "smith", "date": "2026-12-01", "time": "late", "party_size": 2}, "book_table"),
+        ("order_pizza", {}, "called order_pizza, which wasn't offered"),
+        ("confirm", {}, "called confirm, which wasn't offered"),
+        ("restaurant_info", {}, "without topic"),
+        ("restaurant_info", {"topic": "weather"}, "'weather', which is not one of"),
+        ("opening_hours", {"date": "2026-12-24"}, "'2026-12-24', which is not one of"),
+        ("check_availability", {"date": "2026-12-01", "time": "20:00", "party_size": 3}, "3, which is not one of"),
+        ("check_availability", {"date": "2026-12-01", "time": "20:00", "party_size": 2, "x": 1}, "x 1"),
     ],
 )
-def test_a_call_that_cannot_be_carried_out_says_why_and_leaves_the_history_alone(name: str, arguments: dict, part: str):
+def test_a_call_that_was_not_on_offer_says_why_and_leaves_the_history_alone(name: str, arguments: dict, part: str):
     call = new_conversation()
-    call.heard("hello")
+    call.heard("hello, a table for two tomorrow at eight")
     before = call.messages
     with pytest.raises(ToolCallError, match=part):
         call.tool_called(name, arguments)

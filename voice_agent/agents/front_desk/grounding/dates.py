@@ -158,6 +158,8 @@ def date(words: Sequence[str], at: int, today: dt.date, *, expected: bool) -> tu
         if day_only and not (taken < len(words) and words[taken] in ("one", "option", "time", "table", "thing")):
             if i == at and at and words[at - 1] in ("a", "one", "just"):  # "just a second"
                 return None
+            if tuple(words[taken : taken + 2]) == ("of", "all"):
+                return None
             day_found = _day_of_month(day_only[0], today)
             return (day_found, taken - at) if day_found else None
     return None

@@ -35,7 +35,7 @@ _BEFORE_ONE = word_set(
 )
 _AFTER_ONE = word_set(
     """
-    second moment minute sec more thing
+    second moment minute sec more thing question
     """
 )
 _OFFERS = {(m, "it", "be") for m in ("can", "could", "would")} | {
@@ -46,7 +46,7 @@ _VISIT = word_set(
     reservations bookings anything something sit visit table tables mean said think thinking should book booking
     reserve reservation open opening close closed closing hours come coming eat dinner lunch seat people about
     available availability space room free instead make rather okay possible fine work works prefer change move
-    late spot spots got there booked full seats
+    late spot spots got anybody booked full seats
     """
 )
 
@@ -143,7 +143,7 @@ class _Scan:
 def _is_pronoun(words: Sequence[str], at: int) -> bool:
     """Whether "one" at `at` counts nothing: "one second", "the later one", "that one"."""
     before, after = words[max(0, at - 1) : at], words[at + 1 : at + 2]
-    if words[at + 1 : at + 3] == ["of", "us"]:
+    if words[at + 1 : at + 3] == ["of", "us"] or words[at + 1 : at + 2] in (["person"], ["people"]):
         return False
     return not _CLOCK & set(after) and bool(_BEFORE_ONE & set(before) or _AFTER_ONE & set(after))
 

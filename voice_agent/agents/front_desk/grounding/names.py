@@ -47,7 +47,7 @@ _RARELY = word_set(
     things way what're where's how's let's that'll that'd there'll they're they've you've isn't aren't wasn't
     weren't won't can't couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec seconds
     goodbye cheerio speak absolutely definitely certainly course indeed agreed precisely gotcha ahead incorrect
-    calendar bother call testing restaurant thatll theyll celiac coeliac disease
+    calendar bother call testing restaurant thatll theyll celiac coeliac disease problem charge
     """
 )
 # Cues that the next words are a name, the longest first; strong ones are believed whatever follows.
@@ -113,7 +113,7 @@ _POLITE = word_set(
     people party guests two four one zero friends adults kids children monday sunday wife husband starting
     around please thanks thank you great lovely nice perfect good fine okay sure possible work works right
     cheers mind have anything space call booked spell double happy quick moment make made mean meant let instead
-    hold second last first correct yes that'll course say use down hey let's just
+    hold second last first correct yes that'll course say use down hey let's just that'd table person persons
     """
 )
 _MAX_WORDS = 3

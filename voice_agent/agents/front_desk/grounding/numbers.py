@@ -40,8 +40,8 @@ def ordinal(words: Sequence[str], at: int) -> tuple[int, int] | None:
 
 
 def is_digit(word: str) -> bool:
-    """Whether a word is one digit of a spoken number."""
-    return word in _DIGITS
+    """Whether a word is one digit of a spoken number; "oh" is as often an interjection."""
+    return word in _DIGITS and word not in ("oh", "o")
 
 
 def booking_number(words: Sequence[str], at: int, *, expected: bool) -> tuple[str, int] | None:

@@ -48,6 +48,7 @@ _BEFORE_SIZE = (
     ("people", "to"),
 )
 _ONE_OF_US_IS = word_set("is has can't cannot doesn't eats needs uses will might wants would")
+_TO_ME = (["tell"], ["give"], ["ask"], ["let"], ["help"])
 _AFTER_SIZE = (
     ("of", "us"),
     ("in", "total"),
@@ -120,7 +121,7 @@ def party(words: Sequence[str], at: int, *, expects: str, known: bool) -> tuple[
     `known`: a size was understood in this utterance already, so a second "for eight" is rather a time.
     """
     found = _enumeration(words, at)
-    if found:
+    if found and words[max(0, at - 1) : at] not in _TO_ME:  # "tell me my son is vegan"
         return found
     before = tuple(words[max(0, at - 3) : at])
     if words[at] == "myself" and before[-1:] == ("by",):

@@ -38,8 +38,8 @@ _ACCEPTS = re.compile(
     r"^((well|okay|so|right|yeah|oh|listen|sorry|that|see) )*(yes|yeah|ye|yep|yup|sure|okay|right|fine|great|perfect"
     r"|good|lovely|brilliant|excellent|wonderful|super|cool|mhm|indeed|of course|definitely|certainly|very good|correct"
     r"|exactly|absolutely|please|sounds|looks|i'll take|we'll take|let's|that (is|works|sounds|would)|go ahead"
-    r"|all (right|correct|good)|(that|it|everything)'s (all )?(fine|right|good|great|perfect|correct|okay|lovely)"
-    r"|that'll (do|work|be fine))\b"
+    r"|happy with|all (right|correct|good)|that'll (do|work|be fine)"
+    r"|(that|it|everything)'s (all )?(fine|right|good|great|perfect|correct|okay|lovely))\b"
 )
 _DECLINES = re.compile(
     r"\b(no|not|nope|never|else|leave|forget|hear|hello|missed|don't|couldn't|doesn't|won't|can't|neither|none|but)\b"
@@ -62,9 +62,10 @@ class Heard:
 
 
 def asked_for(agent: str) -> Expected:
-    """What the agent's words ask the caller for; the last question counts."""
-    said = normalise(agent.rsplit(".", 1)[-1] if agent.rstrip().endswith("?") else agent)
-    if not agent.rstrip().endswith("?"):
+    """What the agent's last sentence asks the caller for; a question that was cut off counts as far as it got."""
+    last = re.split(r"(?<=[.!]) ", agent.strip())[-1]
+    said = normalise(last)
+    if not last.endswith("?") and not said.startswith(("what ", "how ", "which ", "shall ", "is that")):
         return ""
     return next((slot for slot, pattern in _ASKED if pattern.search(said)), "")
 
@@ -151,8 +152,9 @@ class Grounding:
 
     def spoken(self, agent: str) -> None:
         """Take in what the agent said and the caller heard."""
-        if "?" in agent:  # "Of course, take your time." leaves the question before it open
-            self.expects = asked_for(agent)
+        asked = asked_for(agent)
+        if asked or "?" in agent:  # "Of course, take your time." leaves the question before it open
+            self.expects = asked
 
     def acted(self, tool: str, answer: Answer) -> None:
         """Take in what an act came to."""

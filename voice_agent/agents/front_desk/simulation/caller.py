@@ -86,7 +86,7 @@ class Caller:
         if aside:
             return aside
         last = answers[-1] if answers else None
-        if "put you through" in agent:
+        if "put you" in agent:
             return self._person_offered()
         if "nything else" in agent:
             return self._next_goal(agent)
