@@ -15,7 +15,12 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from voice_agent.speech import protocol
-from voice_agent.speech.errors import PassDroppedError, SpeechConnectionError, SpeechRequestError
+from voice_agent.speech.errors import (
+    PassDroppedError,
+    SpeechConnectionError,
+    SpeechRequestError,
+    SpeechTimeoutError,
+)
 from voice_agent.speech.protocol import PassKind
 
 Reply = protocol.Transcript | protocol.Audio | protocol.Done | protocol.Dropped | protocol.Failed | protocol.Health
@@ -43,7 +48,7 @@ class SpeechClient:
         request_timeout_s: Limit of the wait for the next message about a request.
     """
 
-    def __init__(self, path: Path | str, *, connect_timeout_s: float = 1.0, request_timeout_s: float = 10.0) -> None:
+    def __init__(self, path: Path | str, *, connect_timeout_s: float = 1.0, request_timeout_s: float = 5.0) -> None:
         self.path = Path(path)
         self._connect_timeout_s = connect_timeout_s
         self._request_timeout_s = request_timeout_s
@@ -159,7 +164,7 @@ class SpeechClient:
         try:
             item = await asyncio.wait_for(replies.get(), self._request_timeout_s)
         except TimeoutError as error:
-            raise SpeechConnectionError(
+            raise SpeechTimeoutError(
                 f"the speech process at {self.path} hasn't answered for {self._request_timeout_s:g} s"
             ) from error
         if isinstance(item, SpeechConnectionError):

@@ -11,6 +11,10 @@ class SpeechConnectionError(SpeechError):
     """The speech process can't be reached, or went away before it had answered."""
 
 
+class SpeechTimeoutError(SpeechConnectionError):
+    """The speech process is there, but hasn't answered in time."""
+
+
 class SpeechRequestError(SpeechError):
     """The speech process refused or failed one request; others go on.
 

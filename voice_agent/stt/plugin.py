@@ -14,16 +14,15 @@ from livekit import rtc
 from livekit.agents import (
     DEFAULT_API_CONNECT_OPTIONS,
     NOT_GIVEN,
-    APIConnectionError,
     APIConnectOptions,
-    APIStatusError,
     NotGivenOr,
     stt,
 )
 from livekit.agents.utils import AudioBuffer, shortuuid
 
+from voice_agent.speech.api_errors import as_api_error
 from voice_agent.speech.client import SpeechClient
-from voice_agent.speech.errors import SpeechConnectionError, SpeechRequestError
+from voice_agent.speech.errors import SpeechError
 from voice_agent.speech.protocol import PassKind
 from voice_agent.stt.guard import Heard, guard
 from voice_agent.stt.options import STT_CONN_OPTIONS, RecognizerOptions
@@ -134,11 +133,8 @@ class STT(stt.STT[Any]):
         pcm = _mono_16k(buffer)
         try:
             result = await self._client.transcribe(pcm, stream=shortuuid("recognize_"), kind=PassKind.FINAL)
-        except SpeechConnectionError as error:
-            raise APIConnectionError(str(error)) from error
-        except SpeechRequestError as error:
-            status = 400 if error.code == "bad_request" else 500
-            raise APIStatusError(str(error), status_code=status, body=error.code, retryable=status == 500) from error
+        except SpeechError as error:
+            raise as_api_error(error) from error
         text = guard(Heard(result.text, result.no_speech_prob), self._options.guard)
         data = stt.SpeechData(
             language=LANGUAGE,  # type: ignore[arg-type]  # SpeechData converts it

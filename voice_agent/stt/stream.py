@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 from livekit import rtc
-from livekit.agents import APIConnectionError, APIConnectOptions, APIStatusError, stt
+from livekit.agents import APIConnectOptions, stt
 from livekit.agents.types import TimedString
 from livekit.agents.utils import aio, shortuuid
 
 from voice_agent.speech import protocol
+from voice_agent.speech.api_errors import as_api_error
 from voice_agent.speech.client import SpeechClient
-from voice_agent.speech.errors import PassDroppedError, SpeechConnectionError, SpeechRequestError
+from voice_agent.speech.errors import PassDroppedError, SpeechError
 from voice_agent.speech.protocol import PassKind
 from voice_agent.stt.guard import Heard, guard
 from voice_agent.stt.options import RecognizerOptions
@@ -319,8 +320,8 @@ class RecognizerStream(stt.RecognizeStream):
             )
         except PassDroppedError:
             return None
-        except (SpeechConnectionError, SpeechRequestError) as error:
-            failure = _as_api_error(error)
+        except SpeechError as error:
+            failure = as_api_error(error)
             if kind is PassKind.FINAL:
                 raise failure from error
             self._tell(_Failure(failure))
@@ -363,13 +364,6 @@ def _activity(event: VadEvent) -> _Activity:
     told = {VadEventType.SPEECH_END: _Told.ENDED, VadEventType.TRIGGER_END: _Told.PAUSED}.get(event.type, _Told.STARTED)
     opens = event.type is VadEventType.SPEECH_START
     return _Activity(told, event.at_ms, opens=opens, told_ms=event.detected_ms)
-
-
-def _as_api_error(error: SpeechConnectionError | SpeechRequestError) -> APIConnectionError | APIStatusError:
-    if isinstance(error, SpeechConnectionError):
-        return APIConnectionError(str(error))
-    status = 400 if error.code == "bad_request" else 500
-    return APIStatusError(str(error), status_code=status, body=error.code, retryable=status == 500)
 
 
 def _speech_data(text: str, result: protocol.Transcript, offset_ms: float, covers_ms: float) -> stt.SpeechData:

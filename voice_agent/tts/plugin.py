@@ -11,16 +11,15 @@ from typing import Any
 
 from livekit.agents import (
     DEFAULT_API_CONNECT_OPTIONS,
-    APIConnectionError,
     APIConnectOptions,
-    APIStatusError,
     tts,
 )
 from livekit.agents.types import TimedString
 from livekit.agents.utils import aio, shortuuid
 
+from voice_agent.speech.api_errors import as_api_error
 from voice_agent.speech.client import SpeechClient
-from voice_agent.speech.errors import SpeechConnectionError, SpeechError, SpeechRequestError
+from voice_agent.speech.errors import SpeechError
 from voice_agent.speech.protocol import SpokenWord
 from voice_agent.tts.clauses import ClauseOptions, ClauseSplitter
 from voice_agent.tts.normalise import SpokenUnit, normalise
@@ -144,12 +143,8 @@ class SynthesizeStream(tts.SynthesizeStream):
                 elif piece:
                     await self._speak(piece, reply)
             reply.finish()
-        except SpeechConnectionError as error:
-            raise APIConnectionError(str(error)) from error
         except SpeechError as error:
-            code = error.code if isinstance(error, SpeechRequestError) else "dropped"
-            status = 400 if code == "bad_request" else 500
-            raise APIStatusError(str(error), status_code=status, body=code, retryable=status == 500) from error
+            raise as_api_error(error) from error
         finally:
             await aio.cancel_and_wait(reader)
 

@@ -11,7 +11,12 @@ from websockets.asyncio.client import unix_connect
 
 from voice_agent.speech import protocol
 from voice_agent.speech.client import SpeechClient
-from voice_agent.speech.errors import PassDroppedError, SpeechConnectionError, SpeechRequestError
+from voice_agent.speech.errors import (
+    PassDroppedError,
+    SpeechConnectionError,
+    SpeechRequestError,
+    SpeechTimeoutError,
+)
 from voice_agent.speech.protocol import PassKind
 from voice_agent.speech.server import SocketInUseError, SpeechServer
 from voice_agent.stt.whisper import Recognition
@@ -256,7 +261,7 @@ async def test_a_silent_process_is_given_up(tmp_path: Path) -> None:
     listener = await rig.server.serve(rig.path)
     rig.recognizer.gate.clear()
     client = SpeechClient(rig.path, request_timeout_s=0.05)
-    with pytest.raises(SpeechConnectionError, match=r"0\.05 s"):
+    with pytest.raises(SpeechTimeoutError, match=r"0\.05 s"):
         await client.transcribe(pcm(1), stream="a")
     rig.recognizer.gate.set()
     await client.close()
