@@ -27,7 +27,10 @@ export class Controller {
     view.update(this.model);
     // A page that is left, reloaded or closed leaves no call behind.
     addEventListener("pagehide", () => this.session?.leave());
-    await Promise.all([watchPermission((permission) => this.emit({ type: "permission", permission })), this.loadInfo()]);
+    await Promise.all([
+      watchPermission((permission) => this.emit({ type: "permission", permission })),
+      this.loadInfo(),
+    ]);
   }
 
   /** Asks for the microphone and calls; without one it tells why and waits for the user's choice. */

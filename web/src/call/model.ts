@@ -96,7 +96,14 @@ export function reduce(model: CallModel, event: CallEvent): CallModel {
       return { ...model, microphoneProblem: event.problem };
     case "dialling": {
       const { info, permission, microphoneProblem } = model;
-      return { ...initialModel, info, permission, microphoneProblem, phase: "connecting", listenOnly: event.listenOnly };
+      return {
+        ...initialModel,
+        info,
+        permission,
+        microphoneProblem,
+        phase: "connecting",
+        listenOnly: event.listenOnly,
+      };
     }
     case "abandoned":
       return { ...model, phase: "idle" };

@@ -14,8 +14,14 @@ interface TurnView {
 /** The call as a conversation: the caller's words, the gap, the agent's words; a turn opens to its waterfall. */
 export class Conversation {
   private readonly list = h("ol", { class: "turns" });
+  private readonly empty = h("p", { class: "empty" }, "What you both say appears here.");
   private readonly views = new Map<number, TurnView>();
-  readonly element = h("section", { class: "conversation", "aria-label": "Conversation", tabindex: "0" }, this.list);
+  readonly element = h(
+    "section",
+    { class: "conversation", "aria-label": "Conversation", tabindex: "0" },
+    this.empty,
+    this.list,
+  );
   private shown: readonly Turn[] = [];
 
   /** @param onBrief is told that a turn is shown of which only a part is known */
@@ -26,6 +32,7 @@ export class Conversation {
     const atEnd = this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight < 80;
     const before = new Map(this.shown.map((turn) => [turn.number, turn]));
     this.shown = turns;
+    this.empty.hidden = turns.length > 0;
     const numbers = new Set(turns.map((turn) => turn.number));
     for (const [number, view] of this.views) {
       if (numbers.has(number)) continue;

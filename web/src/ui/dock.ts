@@ -37,13 +37,26 @@ export class Dock {
 
   constructor(controller: Controller) {
     const press = (action: () => unknown) => () => void action();
-    this.call = h("button", { type: "button", class: "call", click: press(() => controller.call()) }, icon("call"), this.callLabel);
-    this.retry = h("button", {
-      type: "button",
-      class: "primary",
-      click: press(() => (this.phase === "live" ? controller.addMicrophone() : controller.call())),
-    }, "Try again");
-    this.listen = h("button", { type: "button", class: "quiet", click: press(() => controller.listenOnly()) }, "Call and only listen");
+    this.call = h(
+      "button",
+      { type: "button", class: "call", click: press(() => controller.call()) },
+      icon("call"),
+      this.callLabel,
+    );
+    this.retry = h(
+      "button",
+      {
+        type: "button",
+        class: "primary",
+        click: press(() => (this.phase === "live" ? controller.addMicrophone() : controller.call())),
+      },
+      "Try again",
+    );
+    this.listen = h(
+      "button",
+      { type: "button", class: "quiet", click: press(() => controller.listenOnly()) },
+      "Call and only listen",
+    );
     this.help = h(
       "div",
       { class: "help", role: "alert", hidden: true },
@@ -66,7 +79,12 @@ export class Dock {
     );
     this.hangUp = h(
       "button",
-      { type: "button", class: "control hang-up", "aria-keyshortcuts": "Escape", click: press(() => controller.hangUp()) },
+      {
+        type: "button",
+        class: "control hang-up",
+        "aria-keyshortcuts": "Escape",
+        click: press(() => controller.hangUp()),
+      },
       icon("hangUp"),
       h("span", {}, "Hang up"),
       h("kbd", { "aria-hidden": "true" }, "Esc"),
@@ -104,7 +122,7 @@ export class Dock {
       this.muteIcon.dataset.silent = String(silent);
       this.muteIcon.replaceChildren(icon(silent ? "microphoneOff" : "microphone"));
     }
-    setText(this.muteLabel, listenOnly ? "Only listening" : muted ? "Muted" : "Mute");
+    setText(this.muteLabel, listenOnly ? "No mic" : muted ? "Muted" : "Mute");
   }
 
   private updateHelp(model: CallModel, inCall: boolean): void {

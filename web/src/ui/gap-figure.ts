@@ -22,7 +22,12 @@ export function gapFigure(): SVGSVGElement {
     svg.append(bar("agent-bar", spoken + gapWidth + index * pitch, middle + 3, share * longest));
   });
   const [from, to] = [spoken + 4, spoken + gapWidth - 4];
-  svg.append(element("path", { class: "bracket", d: `M${from} ${middle - 7}V${middle + 7}M${from} ${middle}H${to}M${to} ${middle - 7}V${middle + 7}` }));
+  svg.append(
+    element("path", {
+      class: "bracket",
+      d: `M${from} ${middle - 7}V${middle + 7}M${from} ${middle}H${to}M${to} ${middle - 7}V${middle + 7}`,
+    }),
+  );
   const label = element("text", { x: String((from + to) / 2), y: String(middle - 12), "text-anchor": "middle" });
   label.textContent = "gap";
   svg.append(label);
@@ -40,7 +45,10 @@ function bar(name: string, x: number, y: number, height: number): SVGElement {
   });
 }
 
-function element<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Record<string, string>): SVGElementTagNameMap[K] {
+function element<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string>,
+): SVGElementTagNameMap[K] {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   return made;

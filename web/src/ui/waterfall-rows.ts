@@ -53,12 +53,14 @@ export function waterfall({ events }: TurnRecord): Waterfall | null {
   const zero = known(ended) ? ended : Math.min(...times);
   return {
     origin: known(ended) ? "caller" : "first",
-    rows: rows.toSorted((a, b) => a.to - b.to).map((row) => ({
-      ...row,
-      from: row.from - zero,
-      to: row.to - zero,
-      done: row.done === null ? null : row.done - zero,
-    })),
+    rows: rows
+      .toSorted((a, b) => a.to - b.to)
+      .map((row) => ({
+        ...row,
+        from: row.from - zero,
+        to: row.to - zero,
+        done: row.done === null ? null : row.done - zero,
+      })),
     start: Math.min(0, ...times.map((time) => time - zero)),
     end: Math.max(0, ...times.map((time) => time - zero)),
   };

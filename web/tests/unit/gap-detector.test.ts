@@ -35,8 +35,14 @@ describe("GapDetector", () => {
   });
 
   it("gives a gap for each turn", () => {
-    const caller: Sounds = [[500, 1500], [5000, 6000]];
-    const agent: Sounds = [[1800, 4000], [6900, 8000]];
+    const caller: Sounds = [
+      [500, 1500],
+      [5000, 6000],
+    ];
+    const agent: Sounds = [
+      [1800, 4000],
+      [6900, 8000],
+    ];
     expect(play(caller, agent, 9000).map(({ gapMs }) => gapMs)).toEqual([300, 900]);
   });
 
@@ -45,8 +51,18 @@ describe("GapDetector", () => {
   });
 
   it("doesn't take the caller's answer to the greeting as a turn before it", () => {
-    const events = play([[3000, 4000]], [[500, 2500], [4250, 6000]], 7000);
-    expect(events).toEqual([{ atMs: 500, gapMs: null }, { atMs: 4250, gapMs: 250 }]);
+    const events = play(
+      [[3000, 4000]],
+      [
+        [500, 2500],
+        [4250, 6000],
+      ],
+      7000,
+    );
+    expect(events).toEqual([
+      { atMs: 500, gapMs: null },
+      { atMs: 4250, gapMs: 250 },
+    ]);
   });
 
   it("is negative when the agent began before the caller had ended, and waits for that end", () => {
@@ -54,7 +70,16 @@ describe("GapDetector", () => {
   });
 
   it("is negative when the agent began in a closure within the caller's last word", () => {
-    expect(play([[1000, 2000], [2150, 2300]], [[2100, 4000]], 5000)).toEqual([{ atMs: 2100, gapMs: -200 }]);
+    expect(
+      play(
+        [
+          [1000, 2000],
+          [2150, 2300],
+        ],
+        [[2100, 4000]],
+        5000,
+      ),
+    ).toEqual([{ atMs: 2100, gapMs: -200 }]);
   });
 
   it("counts a short gap once the caller has stayed silent", () => {
@@ -62,12 +87,27 @@ describe("GapDetector", () => {
   });
 
   it("spans a pause inside the caller's turn", () => {
-    expect(play([[1000, 1800], [2900, 3500]], [[3900, 5000]], 6000)).toEqual([{ atMs: 3900, gapMs: 400 }]);
+    expect(
+      play(
+        [
+          [1000, 1800],
+          [2900, 3500],
+        ],
+        [[3900, 5000]],
+        6000,
+      ),
+    ).toEqual([{ atMs: 3900, gapMs: 400 }]);
   });
 
   it("ignores clicks shorter than 50 ms on either side", () => {
-    const caller: Sounds = [[1000, 2000], [2200, 2240]];
-    const agent: Sounds = [[2300, 2340], [2500, 4000]];
+    const caller: Sounds = [
+      [1000, 2000],
+      [2200, 2240],
+    ];
+    const agent: Sounds = [
+      [2300, 2340],
+      [2500, 4000],
+    ];
     expect(play(caller, agent, 5000)).toEqual([{ atMs: 2500, gapMs: 500 }]);
   });
 
@@ -76,56 +116,132 @@ describe("GapDetector", () => {
   });
 
   it("answers a turn soon after its own last words", () => {
-    const events = play([[2000, 2700]], [[1000, 2100], [2900, 4000]], 5000);
+    const events = play(
+      [[2000, 2700]],
+      [
+        [1000, 2100],
+        [2900, 4000],
+      ],
+      5000,
+    );
     expect(events.at(-1)).toEqual({ atMs: 2900, gapMs: 200 });
   });
 
   it("doesn't measure against a turn that was answered already when its words come late", () => {
-    const events = play([[1000, 2000]], [[2300, 3000], [3400, 4000]], 5000, {
-      2600: (detector) => detector.callerTookTurn(),
-    });
+    const events = play(
+      [[1000, 2000]],
+      [
+        [2300, 3000],
+        [3400, 4000],
+      ],
+      5000,
+      {
+        2600: (detector) => detector.callerTookTurn(),
+      },
+    );
     expect(events).toEqual([{ atMs: 2300, gapMs: 300 }]);
   });
 
   it("bridges dips within a word", () => {
-    const stuttering: Sounds = [[1000, 1030], [1050, 1080], [1110, 1200]];
+    const stuttering: Sounds = [
+      [1000, 1030],
+      [1050, 1080],
+      [1110, 1200],
+    ];
     expect(play(stuttering, [[1500, 2000]], 3000)).toEqual([{ atMs: 1500, gapMs: 300 }]);
   });
 
   it("takes the agent's pauses between sentences as one reply", () => {
-    expect(play([[1000, 2000]], [[2300, 3000], [3350, 4000], [5000, 6000]], 7000)).toHaveLength(1);
+    expect(
+      play(
+        [[1000, 2000]],
+        [
+          [2300, 3000],
+          [3350, 4000],
+          [5000, 6000],
+        ],
+        7000,
+      ),
+    ).toHaveLength(1);
   });
 
   it("reports a prompt after a long silence without a gap", () => {
-    expect(play([], [[500, 1500], [8500, 9500]], 10000)).toEqual([
+    expect(
+      play(
+        [],
+        [
+          [500, 1500],
+          [8500, 9500],
+        ],
+        10000,
+      ),
+    ).toEqual([
       { atMs: 500, gapMs: null },
       { atMs: 8500, gapMs: null },
     ]);
   });
 
   it("doesn't count what the microphone hears of the loudspeaker", () => {
-    const agent: Sounds = [[1000, 3000], [3900, 5000]];
+    const agent: Sounds = [
+      [1000, 3000],
+      [3900, 5000],
+    ];
     const echo: Sounds = [[1080, 3120]];
     expect(play(echo, agent, 6000)).toEqual([{ atMs: 1000, gapMs: null }]);
   });
 
   it("doesn't count a backchannel over the agent's voice", () => {
-    expect(play([[1500, 1800]], [[1000, 3000], [3500, 5000]], 6000)).toEqual([{ atMs: 1000, gapMs: null }]);
+    expect(
+      play(
+        [[1500, 1800]],
+        [
+          [1000, 3000],
+          [3500, 5000],
+        ],
+        6000,
+      ),
+    ).toEqual([{ atMs: 1000, gapMs: null }]);
   });
 
   it("counts a barge-in that goes on after the agent has stopped", () => {
-    expect(play([[2000, 3500]], [[1000, 2300], [4000, 5000]], 6000).at(-1)).toEqual({ atMs: 4000, gapMs: 500 });
+    expect(
+      play(
+        [[2000, 3500]],
+        [
+          [1000, 2300],
+          [4000, 5000],
+        ],
+        6000,
+      ).at(-1),
+    ).toEqual({ atMs: 4000, gapMs: 500 });
   });
 
   it("counts a short barge-in when the server heard words in it", () => {
-    const events = play([[2000, 2350]], [[1000, 2300], [3000, 4000]], 5000, {
-      2600: (detector) => detector.callerTookTurn(),
-    });
+    const events = play(
+      [[2000, 2350]],
+      [
+        [1000, 2300],
+        [3000, 4000],
+      ],
+      5000,
+      {
+        2600: (detector) => detector.callerTookTurn(),
+      },
+    );
     expect(events.at(-1)).toEqual({ atMs: 3000, gapMs: 650 });
   });
 
   it("has no turn for a muted microphone", () => {
-    expect(play([], [[1000, 2000], [2500, 3500]], 5000)).toEqual([{ atMs: 1000, gapMs: null }]);
+    expect(
+      play(
+        [],
+        [
+          [1000, 2000],
+          [2500, 3500],
+        ],
+        5000,
+      ),
+    ).toEqual([{ atMs: 1000, gapMs: null }]);
   });
 
   it("measures nothing against a microphone that is never quiet", () => {

@@ -29,7 +29,10 @@ describe("captions", () => {
   });
 
   it("come from the record when none arrived", () => {
-    const [turn] = after(...live, record(1, { caller: "hi", agent: "hello sir", interrupted: true, heard: "hello" })).turns;
+    const [turn] = after(
+      ...live,
+      record(1, { caller: "hi", agent: "hello sir", interrupted: true, heard: "hello" }),
+    ).turns;
     expect(turn?.caller?.text).toBe("hi");
     expect(turn?.agent).toEqual({ text: "hello sir", final: true, heardText: "hello" });
   });
@@ -53,7 +56,11 @@ describe("gaps", () => {
   });
 
   it("stay when a record without the client's figure comes first", () => {
-    const model = after(...conversation, { type: "gap", gapMs: 310 }, record(1, { gap_ms: null, internal_gap_ms: 200 }));
+    const model = after(
+      ...conversation,
+      { type: "gap", gapMs: 310 },
+      record(1, { gap_ms: null, internal_gap_ms: 200 }),
+    );
     expect(model.turns.map(gapOf)).toEqual([null, 310]);
   });
 

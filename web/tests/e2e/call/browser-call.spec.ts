@@ -53,7 +53,10 @@ test("a spoken question is heard, answered aloud and answered right", async ({ p
 
   // The caption has the question's words.
   const conversation = page.getByRole("region", { name: "Conversation" });
-  const turn = conversation.locator(".turn").filter({ has: page.locator(".line.caller:not(.partial):visible") }).first();
+  const turn = conversation
+    .locator(".turn")
+    .filter({ has: page.locator(".line.caller:not(.partial):visible") })
+    .first();
   const asked = turn.locator(".line.caller .words");
   await expect(asked).toContainText(/open/i, { timeout: 40_000 });
   await expect(asked).toContainText(/friday/i);
@@ -66,8 +69,11 @@ test("a spoken question is heard, answered aloud and answered right", async ({ p
   // The gap is shown, and it is the one in the record.
   const bar = page.getByRole("region", { name: "Turn gaps" }).getByRole("button");
   await expect(bar.first()).toBeVisible({ timeout: 10_000 });
-  const shown = Number(/gap ([−\d]+) ms/.exec((await bar.first().getAttribute("aria-label")) ?? "")?.[1]?.replace("−", "-"));
-  if (process.env.SCREENSHOTS !== undefined) await page.screenshot({ path: `${process.env.SCREENSHOTS}/real-call.png` });
+  const shown = Number(
+    /gap ([−\d]+) ms/.exec((await bar.first().getAttribute("aria-label")) ?? "")?.[1]?.replace("−", "-"),
+  );
+  if (process.env.SCREENSHOTS !== undefined)
+    await page.screenshot({ path: `${process.env.SCREENSHOTS}/real-call.png` });
 
   await page.getByRole("button", { name: "Hang up" }).click();
   const link = page.getByRole("link", { name: "Open the record" });

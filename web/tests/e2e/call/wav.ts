@@ -10,7 +10,7 @@ import { dirname } from "node:path";
 export function withLeadingSilence(source: string, target: string, leadSeconds: number): void {
   const wav = readFileSync(source);
   const chunks = new Map<string, Buffer>();
-  for (let at = 12; at + 8 <= wav.length; ) {
+  for (let at = 12; at + 8 <= wav.length;) {
     const size = wav.readUInt32LE(at + 4);
     chunks.set(wav.toString("latin1", at, at + 4), wav.subarray(at + 8, at + 8 + size));
     at += 8 + size + (size % 2);

@@ -87,7 +87,9 @@ test("the strip shows every gap, overlaps below zero, and the median", async ({ 
   await expect(strip.getByRole("button")).toHaveCount(4);
   await expect(strip).toContainText("410 ms");
   await expect(strip).toContainText("of 4 turns");
-  const grades = await strip.getByRole("button").evaluateAll((bars) => bars.map((bar) => (bar as HTMLElement).dataset.grade));
+  const grades = await strip
+    .getByRole("button")
+    .evaluateAll((bars) => bars.map((bar) => (bar as HTMLElement).dataset.grade));
   expect(grades).toEqual(["quick", "fair", "overlap", "slow"]);
   await expect(strip.getByRole("button", { name: "Turn 3: gap −150 ms, an overlap" })).toBeVisible();
 

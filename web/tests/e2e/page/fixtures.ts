@@ -10,7 +10,8 @@ export const test = base.extend<{ allowedConsole: RegExp[]; consoleGuard: undefi
       const complaints: string[] = [];
       page.on("console", (message) => {
         const complaint = ["error", "warning"].includes(message.type());
-        if (complaint && !allowedConsole.some((allowed) => allowed.test(message.text()))) complaints.push(message.text());
+        if (complaint && !allowedConsole.some((allowed) => allowed.test(message.text())))
+          complaints.push(message.text());
       });
       page.on("pageerror", (error) => complaints.push(error.message));
       await use(undefined);

@@ -16,13 +16,22 @@ async function converse(mock: MockAgent): Promise<void> {
     ["", "Good evening, Trattoria Lucia. How can I help?", 0],
     ["what time do you open on friday", "On Friday we open at five in the evening, until eleven.", 340],
     ["great can i book a table for four", "Of course. For which day and time?", -110],
-    ["friday at uh half past seven", "Friday, December fourth, half past seven, a table for four. What name may I", 190],
+    [
+      "friday at uh half past seven",
+      "Friday, December fourth, half past seven, a table for four. What name may I",
+      190,
+    ],
     ["smith", "Smith, a table for four on Friday, December fourth, at half past seven. Shall I book it?", 960],
     ["yes please", "It is booked. Your booking number is forty one.", 610],
   ];
   for (const [turn, [caller, agent, gap]] of dialogue.entries()) {
     if (caller !== "") await mock.caption("caller", turn, caller);
-    await mock.caption("agent", turn, agent, turn === 3 ? { heard_text: "Friday, December fourth, half past seven," } : {});
+    await mock.caption(
+      "agent",
+      turn,
+      agent,
+      turn === 3 ? { heard_text: "Friday, December fourth, half past seven," } : {},
+    );
     if (turn > 0) await mock.turn(turnRecord(turn, gap, { caller, agent, interrupted: turn === 3 }));
   }
   await mock.caption("caller", 6, "and do you have", { final: false });
@@ -30,7 +39,11 @@ async function converse(mock: MockAgent): Promise<void> {
 
 /** Gives a picture voices to show. */
 async function talk(page: Page, mock: MockAgent): Promise<void> {
-  for (const [on, ms] of [[true, 700], [false, 1200], [true, 600]] as const) {
+  for (const [on, ms] of [
+    [true, 700],
+    [false, 1200],
+    [true, 600],
+  ] as const) {
     await mock.speak(on);
     await page.waitForTimeout(ms);
   }

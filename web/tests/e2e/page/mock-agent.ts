@@ -23,7 +23,12 @@ declare global {
 
 type OfferAnswer = "answer" | "unanswerable" | { status: number; code: string; message: string } | "unreachable";
 
-const info: ServerInfo = { model: "smollm2-135m-sdar", engine: "diffusion engine", agent: "front_desk", version: "0.1.0" };
+const info: ServerInfo = {
+  model: "smollm2-135m-sdar",
+  engine: "diffusion engine",
+  agent: "front_desk",
+  version: "0.1.0",
+};
 
 /**
  * Stands for the calls process: answers `/api` by intercepted requests and the WebRTC offer by a second tab, so that the page
@@ -37,11 +42,18 @@ export class MockAgent {
 
   constructor(
     private readonly context: BrowserContext,
-    private readonly options: { offer?: OfferAnswer; token?: string; info?: Partial<ServerInfo>; record?: unknown } = {},
+    private readonly options: {
+      offer?: OfferAnswer;
+      token?: string;
+      info?: Partial<ServerInfo>;
+      record?: unknown;
+    } = {},
   ) {}
 
   async install(): Promise<void> {
-    await this.context.route("**/far-end", (route) => route.fulfill({ contentType: "text/html", body: "<title>far end</title>" }));
+    await this.context.route("**/far-end", (route) =>
+      route.fulfill({ contentType: "text/html", body: "<title>far end</title>" }),
+    );
     await this.context.route("**/api/**", (route) => this.serve(route));
   }
 
@@ -58,7 +70,14 @@ export class MockAgent {
 
   /** A caption; final unless said otherwise. */
   caption(role: "caller" | "agent", turn: number, text: string, more: { final?: boolean; heard_text?: string } = {}) {
-    return this.send({ type: "caption", role, turn, text, final: more.final ?? true, heard_text: more.heard_text ?? null });
+    return this.send({
+      type: "caption",
+      role,
+      turn,
+      text,
+      final: more.final ?? true,
+      heard_text: more.heard_text ?? null,
+    });
   }
 
   turn(record: TurnRecord): Promise<void> {
@@ -124,7 +143,8 @@ export class MockAgent {
     if (kind === "unreachable") return route.abort("connectionrefused");
     if (typeof kind === "object") return refuse(kind.status, kind.code, kind.message);
     const { sdp } = route.request().postDataJSON() as { sdp: string };
-    const answer = kind === "unanswerable" ? "v=0\r\nnot sdp\r\n" : await this.far().evaluate((s) => window.farEnd.answer(s), sdp);
+    const answer =
+      kind === "unanswerable" ? "v=0\r\nnot sdp\r\n" : await this.far().evaluate((s) => window.farEnd.answer(s), sdp);
     return route.fulfill({ json: { sdp: answer, type: "answer", call_id: "call-1" } });
   }
 }

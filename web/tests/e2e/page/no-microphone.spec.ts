@@ -6,7 +6,11 @@ import { MockAgent } from "./mock-agent.js";
 test.use({
   launchOptions: {
     executablePath,
-    args: [...chromiumArguments, "--use-fake-device-for-media-stream", "--host-resolver-rules=MAP insecure.test 127.0.0.1"],
+    args: [
+      ...chromiumArguments,
+      "--use-fake-device-for-media-stream",
+      "--host-resolver-rules=MAP insecure.test 127.0.0.1",
+    ],
   },
 });
 
@@ -24,10 +28,15 @@ test("a denied microphone is explained, and still hears the agent", async ({ pag
 
   await page.getByRole("button", { name: "Call and only listen" }).click();
   await expect(page.getByRole("status")).toHaveText("Listening");
-  await expect(page.locator(".mute")).toHaveText(/Only listening/);
+  await expect(page.locator(".mute")).toHaveText(/No mic/);
   await expect(page.locator(".mute")).toBeDisabled();
   await expect(page.getByRole("button", { name: "Hang up" })).toBeInViewport({ ratio: 1 });
   await picture(page, "listening-only");
+  await page.setViewportSize({ width: 320, height: 568 });
+  await expect(page.getByRole("button", { name: "Hang up" })).toBeInViewport({ ratio: 1 });
+  const conversation = await page.getByRole("region", { name: "Conversation" }).boundingBox();
+  expect(conversation?.height).toBeGreaterThan(100);
+  await picture(page, "listening-only-small");
   await mock.speak(true);
   await expect(page.getByRole("meter", { name: "Agent level" })).toHaveAttribute("aria-valuetext", /-\d+ decibels/);
   expect(await mock.hears()).toBeLessThan(0.001);
