@@ -76,6 +76,15 @@ def test_confirm_is_not_offered_after_a_no_or_when_a_detail_has_changed():
     assert "read back" not in call.note
 
 
+def test_a_yes_to_something_else_does_not_confirm_what_was_said_no_to():
+    call = new_conversation()
+    call.said(read_back(call))
+    call.heard("no")
+    call.said("All right, I won't book it. Anything else?")
+    call.heard("yes, do you have parking?")
+    assert "confirm" not in offered(call)
+
+
 def test_a_barge_in_before_the_first_word_leaves_no_trace_of_the_reply():
     call = new_conversation()
     call.heard("i'd like to book a table")

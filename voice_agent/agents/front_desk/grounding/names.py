@@ -47,7 +47,7 @@ _RARELY = word_set(
     things way what're where's how's let's that'll that'd there'll they're they've you've isn't aren't wasn't
     weren't won't can't couldn't wouldn't shouldn't doesn't didn't haven't hasn't hadn't i'd've sec seconds
     goodbye cheerio speak absolutely definitely certainly course indeed agreed precisely gotcha ahead incorrect
-    calendar bother call testing restaurant thatll theyll celiac coeliac disease problem charge
+    calendar bother call testing restaurant thatll theyll celiac coeliac disease problem charge missed sing song
     """
 )
 # Cues that the next words are a name, the longest first; strong ones are believed whatever follows.

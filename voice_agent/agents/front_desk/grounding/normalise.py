@@ -63,6 +63,7 @@ _SAME_WORD = {
     "havn't": "haven't",
     "weve": "we've",
     "names": "name's",
+    "surnames": "surname's",
 }
 _HOURS = "|".join((*(speech.cardinal(n) for n in range(1, 13)), "thirty", "fifteen", "five", "o'clock"))
 _TIME = re.compile(r"\b(\d{1,2})[:.h](\d{2})(?!\d)")

@@ -136,7 +136,9 @@ def party(words: Sequence[str], at: int, *, expects: str, known: bool) -> tuple[
     if count is None:
         return None
     value, taken = count
-    if value == 1 and tuple(words[at + 1 : at + 3]) == ("of", "us") and _ONE_OF_US_IS & set(words[at + 3 : at + 4]):
+    one_of_us = tuple(words[at + 1 : at + 3]) == ("of", "us") and words[at + 3 : at + 4]
+    one_guest = words[at + 1 : at + 2] in (["guest"], ["person"]) and words[at + 2 : at + 3]
+    if value == 1 and _ONE_OF_US_IS & set(one_of_us or one_guest or ()):
         return None  # "one of us is vegan"
     rest = tuple(words[at + taken : at + taken + 2])
     if (rest[:1] and rest[0] in _PEOPLE | {"more"}) or any(rest[: len(a)] == a for a in _AFTER_SIZE):

@@ -31,8 +31,8 @@ _ASKED: tuple[tuple[Expected, re.Pattern[str]], ...] = (
     ("yesno", re.compile(r"\b(is that right|shall i|is that correct|should i)\b")),
 )
 _DENIAL = re.compile(
-    r"^((uh|um|oh|hm|well|sorry) )*(no|nope|nah|not|wrong|don't|stop|forget|never mind|cancel that|that's not"
-    r"|that's wrong|it's not|that isn't)\b"
+    r"^((uh|um|oh|hm|well|sorry) )*(no(?! problem)|nope|nah|not|wrong|don't|stop|forget|never mind|cancel that"
+    r"|that's not|that's wrong|it's not|that isn't)\b"
 )
 _ACCEPTS = re.compile(
     r"^((well|okay|so|right|yeah|oh|listen|sorry|that|see) )*(yes|yeah|ye|yep|yup|sure|okay|right|fine|great|perfect"
@@ -100,6 +100,7 @@ class Grounding:
     expects: Expected = ""
     offered: tuple[Value, ...] = ()
     denied: bool = False
+    _offer_due: bool = False  # the offer is made with the agent's next words
     rules: Callable[[dt.date | None, int | None, int | None], object] = lambda date, minute, party: None
     _outcomes: dict[Flag, tuple[tuple[Slot, Value | None], ...]] = field(default_factory=dict)
 
@@ -114,6 +115,8 @@ class Grounding:
         utterance = " ".join(w for w in utterance.replace("uh huh", "yes").split() if w not in _FILLERS)
         if _OTHER_BOOKING.search(utterance):
             self.heard = {s: h for s, h in self.heard.items() if not h.in_question}
+        if self.denied:  # what was said no to is not confirmed by a later yes to something else
+            self._outcomes.pop("read back", None)
         self.denied = is_denial(utterance)
         date = self.heard["date"].value if "date" in self.heard else None
         expects: Expected = self.expects
@@ -130,23 +133,21 @@ class Grounding:
                 self.heard[slot] = Heard(values[-1], others)
             if values and slot in ("name", "number"):
                 self._outcomes.pop("not found", None)
-        if self.offered and not any(m.slot in ("time", "date") for m in found):
+        if any(m.slot in ("time", "date") for m in found):
+            self.offered = ()
+        elif self.offered:
             self._take_offer(utterance)
-        self.offered = ()
 
     def _take_offer(self, utterance: str) -> None:
+        """One of the times or the day that the agent offered is taken by its place or with a yes."""
         slot: Slot = "date" if isinstance(self.offered[0], dt.date) else "time"
         if _FIRST.search(utterance):
-            self.heard[slot] = Heard(self.offered[0])
-        elif _SECOND.search(utterance):
-            self.heard[slot] = Heard(self.offered[-1])
-        elif (
-            len(self.offered) == 1
-            and len(utterance.split()) <= 7
-            and _ACCEPTS.search(utterance)
-            and not _DECLINES.search(utterance)
-        ):
-            self.heard[slot] = Heard(self.offered[0])
+            taken = self.offered[0]
+        elif _SECOND.search(utterance) or (len(self.offered) == 1 and _accepts(utterance)):
+            taken = self.offered[-1]
+        else:
+            return
+        self.heard[slot], self.offered = Heard(taken), ()
 
     # The agent
 
@@ -155,10 +156,14 @@ class Grounding:
         asked = asked_for(agent)
         if asked or "?" in agent:  # "Of course, take your time." leaves the question before it open
             self.expects = asked
+        if not self._offer_due and "?" in agent:  # the agent has moved on
+            self.offered = ()
+        self._offer_due = False
 
     def acted(self, tool: str, answer: Answer) -> None:
         """Take in what an act came to."""
-        self.offered = answer.times or answer.dates
+        if tool in _RELEVANT:
+            self.offered, self._offer_due = answer.times or answer.dates, True
         if tool in ("opening_hours", "restaurant_info"):
             self.heard = {
                 s: replace(h, in_question=True) if s in _TABLE and not self._open() else h

@@ -46,6 +46,7 @@ class Caller:
         self._asides = 0
         self._refusals = 0
         self._due: Slot | None = None  # what the agent asked for last
+        self._refusal: Answer | None = None  # of the last tool call, until it is answered
         self._began = False
 
     def expected(self) -> dict[str, str]:
@@ -60,8 +61,7 @@ class Caller:
             if answer.number:
                 self.truth["number"] = answer.number
             self.goal = None
-        if answer.status == "refused":
-            self._refusals += 1
+        self._refusals += answer.status == "refused"
 
     def speak(self, agent: str, answers: Sequence[Answer], staged: Booking | None = None) -> Utterance:
         """React to the agent's words.
@@ -82,14 +82,18 @@ class Caller:
             return self._next_goal(agent)
         asked = asked_for(agent)
         self._due = _SLOTS.get(asked, self._due)
+        last = answers[-1] if answers else None
+        if last:
+            self._refusal = last if last.status == "refused" else self._refusal if last.status == "ok" else None
         aside = self._aside()
         if aside:
             return aside
-        last = answers[-1] if answers else None
         if "put you" in agent:
             return self._person_offered()
         if "nything else" in agent:
             return self._next_goal(agent)
+        if "other day or time" in agent:
+            return self._something_else()
         if last and last.status == "refused":
             return self._refused(last)
         if "should I change" in agent or "like to change" in agent:
@@ -101,6 +105,8 @@ class Caller:
         if asked in _SLOTS:
             return self._asked(_SLOTS[asked])
         if agent.startswith("Of course, take your time"):
+            if self._refusal:
+                return self._refused(self._refusal)
             return self._asked(self._due) if self._due else self._read_back(staged)
         return self._remind(asked=bool(agent.endswith("?")))
 
@@ -242,6 +248,13 @@ class Caller:
         slot: Slot = "time" if "time" in answer.say or (answer.times and chance < 0.85) else "date"
         self._new_value(slot)
         return self.speaker.say(f"{slot}_answer", {slot: details[slot]}, main=slot, polite=True)
+
+    def _something_else(self) -> Utterance:
+        """Another day or another time than the one that can't be had."""
+        assert self.goal
+        slot: Slot = self.rng.choice(("time", "date"))
+        self._new_value(slot)
+        return self.speaker.say(f"{slot}_answer", {slot: self.goal.details[slot]}, main=slot, polite=True)
 
     def _take(self, answer: Answer) -> Utterance:
         """Take one of the times that were offered."""
