@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from piper.const import BOS, EOS, PAD
 from piper.phonemize_espeak import EspeakPhonemizer
@@ -97,34 +98,50 @@ def assign_words(phonemes: Sequence[str], alone: Sequence[str]) -> list[tuple[in
     """
     groups = sound_groups(phonemes)
     sounds = ["".join(p for p in phonemes[a:b] if p not in _NOT_A_SOUND) for a, b in groups]
-    words, count = len(alone), len(groups)
-    best: list[list[tuple[float, int, int]]] = [[(float("inf"), 0, 0)] * (count + 1) for _ in range(words + 1)]
-    best[0][0] = (0.0, 0, 0)
-    for w in range(words + 1):
-        for g in range(count + 1):
-            cost = best[w][g][0]
-            if cost == float("inf"):
-                continue
-            for dw, dg in _MOVES:
-                if w + dw > words or g + dg > count:
-                    continue
-                step = _difference("".join(alone[w : w + dw]), "".join(sounds[g : g + dg])) + 0.1 * (dw + dg - 2)
-                if cost + step < best[w + dw][g + dg][0]:
-                    best[w + dw][g + dg] = (cost + step, dw, dg)
-    ranges: list[tuple[int, int]] = [(0, 0)] * words
-    w, g = words, count
-    while w > 0 or g > 0:
-        _, dw, dg = best[w][g]
-        if dw == 0 and dg == 0:
-            break  # no pairing: an utterance without sounds
-        w, g = w - dw, g - dg
-        if dw and dg:
-            _share(ranges, alone, w, dw, groups[g][0], groups[g + dg - 1][1])
+    pairing = _pair(alone, sounds, _BAND) or _pair(alone, sounds, len("".join(sounds)) + len("".join(alone)))
+    ranges: list[tuple[int, int]] = [(0, 0)] * len(alone)
+    for word, group, words, taken in pairing:
+        if words and taken:
+            _share(ranges, alone, word, words, groups[group][0], groups[group + taken - 1][1])
     return ranges
 
 
 _MOVES = [(1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 8), (2, 2), (1, 0), (0, 1)]
 """Words and groups paired in one step; (1, 0) is a word without a sound, (0, 1) a sound without a word."""
+
+_BAND = 12
+"""How many sounds the two sides may be apart: a pairing that strays further is none, and looking for it costs."""
+
+
+def _pair(alone: Sequence[str], sounds: Sequence[str], band: int) -> list[tuple[int, int, int, int]]:
+    """The cheapest pairing, as (first word, first group, words, groups) in order; empty where the band allows none."""
+    word_lengths = [0, *accumulate(len(word) for word in alone)]
+    group_lengths = [0, *accumulate(len(sound) for sound in sounds)]
+    best: dict[tuple[int, int], tuple[float, int, int]] = {(0, 0): (0.0, 0, 0)}
+    for w in range(len(alone) + 1):
+        for g in range(len(sounds) + 1):
+            if (w, g) not in best:
+                continue
+            cost = best[w, g][0]
+            equal = w < len(alone) and g < len(sounds) and alone[w] == sounds[g]
+            for words, taken in _MOVES[:1] if equal else _MOVES:
+                to = (w + words, g + taken)
+                if to[0] > len(alone) or to[1] > len(sounds):
+                    continue
+                if abs(word_lengths[to[0]] - group_lengths[to[1]]) > band:
+                    continue
+                step = _difference("".join(alone[w : to[0]]), "".join(sounds[g : to[1]])) + 0.1 * (words + taken - 2)
+                if to not in best or cost + step < best[to][0]:
+                    best[to] = (cost + step, words, taken)
+    pairing: list[tuple[int, int, int, int]] = []
+    w, g = len(alone), len(sounds)
+    if (w, g) not in best:
+        return []
+    while w or g:
+        _, words, taken = best[w, g]
+        w, g = w - words, g - taken
+        pairing.append((w, g, words, taken))
+    return pairing[::-1]
 
 
 def _difference(expected: str, found: str) -> float:

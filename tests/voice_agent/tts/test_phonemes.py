@@ -1,11 +1,12 @@
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from piper.phoneme_ids import DEFAULT_PHONEME_ID_MAP
 
-from voice_agent.tts.phonemes import Phonemizer, assign_words, sound_groups
+from voice_agent.tts.phonemes import _BAND, Phonemizer, _pair, assign_words, sound_groups
 
 IGNORED = "ˈˌ"
 
@@ -78,3 +79,14 @@ def test_any_words_get_ordered_ranges(words: list[str]) -> None:
     ranges = [span for span in utterance.word_ids if span[1] > span[0]]
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges))
     assert all(0 <= first <= last <= len(utterance.ids) for first, last in utterance.word_ids)
+
+
+def test_the_band_costs_no_pairing(phonemizer: Phonemizer) -> None:
+    """Looking near the diagonal only, which keeps long utterances quick, finds what looking everywhere does."""
+    golden = (Path(__file__).parents[2] / "data" / "normalise_golden.tsv").read_text().splitlines()
+    for spoken in (line.split("\t")[1] for line in golden if "\t" in line):
+        words = spoken.split()
+        phonemes = phonemizer.phonemes(spoken)
+        alone = ["".join(p for p in phonemizer.phonemes(word) if p.isalpha() or p == "ː") for word in words]
+        sounds = ["".join(p for p in phonemes[a:b] if p not in IGNORED) for a, b in sound_groups(phonemes)]
+        assert _pair(alone, sounds, _BAND) == _pair(alone, sounds, 10_000)
