@@ -2,6 +2,7 @@ import hashlib
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -77,25 +78,20 @@ def test_every_tool_and_most_topics_occur():
 
 
 def test_a_quarter_of_the_wordings_is_held_out_and_never_said_in_training():
-    import random
-
+    total = hidden_total = 0
     for file in ("wordings.yaml", "topics.yaml"):
         for rule, wordings in rules(file).items():
             hidden = held_out(file, rule)
-            assert len(hidden) == len(set(wordings)) // 4
+            total, hidden_total = total + len(set(wordings)), hidden_total + len(hidden)
             if not hidden:
                 continue
-            train = Grammar("train", random.Random(1))
-            unseen = Grammar("heldout_wordings", random.Random(1))
-            plain = {w for w in hidden if not set("{<$") & set(w)}
-            assert not {train.say(rule, file=file) for _ in range(200)} & plain - (set(wordings) - hidden)
-            if plain == hidden:
-                assert {unseen.say(rule, file=file) for _ in range(50)} <= hidden
+            train, unseen = Grammar("train", random.Random(1)), Grammar("heldout_wordings", random.Random(1))
+            said = {train.say(rule, file=file) for _ in range(300)}
+            assert not said & {unseen.say(rule, file=file) for _ in range(60)}
+    assert 0.22 < hidden_total / total < 0.26
 
 
 def test_held_out_names_and_numbers_never_occur_in_training():
-    import random
-
     train, unseen = Values("train", random.Random(1)), Values("heldout_values", random.Random(2))
     for draw in ("last_name", "first_name", "number"):
         seen = {getattr(train, draw)() for _ in range(2000)}

@@ -36,9 +36,32 @@ def rules(file: str) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def held_out(file: str, rule: str) -> frozenset[str]:
-    """The quarter of a rule's different wordings that training never sees; none of a rule with fewer than four."""
+    """The quarter of a rule's different wordings that training never sees; none of a rule with fewer than four.
+
+    One that training's wordings can come to in all its forms isn't held out: it would be no test.
+    """
     different = sorted(set(rules(file)[rule]), key=lambda w: hashlib.sha256(f"{rule}:{w}".encode()).digest())
-    return frozenset(different[: len(different) // HELD_OUT_SHARE])
+    hidden = different[: len(different) // HELD_OUT_SHARE]
+    shown = {text for w in different[len(hidden) :] for text in choices(w)}
+    return frozenset(w for w in hidden if not shown.issuperset(choices(w)))
+
+
+@cache
+def _said_in_training(file: str, rule: str) -> frozenset[str]:
+    """What the wordings that aren't held out can come to, rules inside them unexpanded.
+
+    A held-out wording may come to the same by another choice of words; it is new only where it doesn't.
+    """
+    return frozenset(text for w in rules(file)[rule] if w not in held_out(file, rule) for text in choices(w))
+
+
+def choices(wording: str) -> list[str]:
+    """Every text that the choices of a wording give."""
+    match = _CHOICE.search(wording)
+    if not match:
+        return [" ".join(wording.split())]
+    head, tail = wording[: match.start()], wording[match.end() :]
+    return [text for option in match[1].split("|") for text in choices(f"{head}{option}{tail}")]
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -62,11 +85,18 @@ class Grammar:
 
     def _expand(self, file: str, rule: str, *, outer: bool) -> str:
         wordings, hidden = rules(file)[rule], held_out(file, rule)
+        known: frozenset[str] = frozenset()
         if self.split != "heldout_wordings":
             wordings = tuple(w for w in wordings if w not in hidden)
         elif outer and hidden:
-            wordings = tuple(w for w in wordings if w in hidden)
+            wordings, known = tuple(w for w in wordings if w in hidden), _said_in_training(file, rule)
+        text = self._choose(wordings)
+        while text in known:
+            text = self._choose(wordings)
+        return _RULE.sub(lambda m: self._expand(file, m[1], outer=False), text)
+
+    def _choose(self, wordings: tuple[str, ...]) -> str:
         text = self.rng.choice(wordings)
         while match := _CHOICE.search(text):
             text = text[: match.start()] + self.rng.choice(match[1].split("|")) + text[match.end() :]
-        return _RULE.sub(lambda m: self._expand(file, m[1], outer=False), text)
+        return " ".join(text.split())
