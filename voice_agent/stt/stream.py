@@ -4,95 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from livekit import rtc
 from livekit.agents import APIConnectOptions, stt
-from livekit.agents.types import TimedString
 from livekit.agents.utils import aio, shortuuid
 
-from voice_agent.speech import protocol
 from voice_agent.speech.api_errors import as_api_error
 from voice_agent.speech.client import SpeechClient
 from voice_agent.speech.errors import PassDroppedError, SpeechError
 from voice_agent.speech.protocol import PassKind
 from voice_agent.stt.guard import Heard, guard
 from voice_agent.stt.options import RecognizerOptions
+from voice_agent.stt.stream_state import (
+    SAME_CLOCK_MS,
+    Activity,
+    Current,
+    Cut,
+    Failure,
+    Pass,
+    Told,
+    activity_of,
+    speech_data,
+)
 from voice_agent.stt.utterance import SAMPLE_RATE_HZ, Pcm, PreRoll, Utterance
 from voice_agent.vad.detector import VadOptions, VoiceActivityDetector
-from voice_agent.vad.events import VadEvent, VadEventType
-
-_SAME_CLOCK_MS = 200.0
-"""The detector and the stream are fed the same frames, a frame or two apart; more than this is another clock."""
-
-
-class _Told(Enum):
-    """What the owner of the VAD says."""
-
-    STARTED = "started"
-    PAUSED = "paused"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True)
-class _Activity:
-    """It, queued with the audio so that both stay in order.
-
-    Attributes:
-        at_ms: When it happened.
-        opens: Whether it may begin an utterance.
-        told_ms: Where the detector stood when it knew; None where the owner counts in our time.
-    """
-
-    told: _Told
-    at_ms: float
-    opens: bool = True
-    told_ms: float | None = None
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """A pass failed; raised where the base class looks after retries."""
-
-    error: Exception
-
-
-@dataclass
-class _Pass:
-    """A recogniser pass under way.
-
-    Attributes:
-        covers_ms: Stream time up to which it hears.
-    """
-
-    covers_ms: float
-    task: asyncio.Task[stt.SpeechData | None]
-
-
-@dataclass
-class _Cut:
-    """The front of a long utterance, recognised on its own."""
-
-    audio: Pcm
-    end_ms: float
-    task: asyncio.Task[None] = field(init=False)
-
-
-@dataclass
-class _Current:
-    """The utterance under way, and the passes over it."""
-
-    utterance: Utterance
-    onset_ms: float
-    request_id: str = field(default_factory=lambda: shortuuid("utt_"))
-    partial: _Pass | None = None
-    preflight: _Pass | None = None
-    cuts: list[_Cut] = field(default_factory=list)
-    last_partial_ms: float = 0.0
-    last_text: str = ""
+from voice_agent.vad.events import VadEvent
 
 
 class RecognizerStream(stt.RecognizeStream):
@@ -120,8 +59,8 @@ class RecognizerStream(stt.RecognizeStream):
         self._options = options
         self._detector = VoiceActivityDetector(vad) if own_vad else None
         self._pre_roll = PreRoll(options.pre_roll_ms + 500.0)
-        self._current: _Current | None = None
-        self._ending: list[tuple[_Current, float]] = []
+        self._current: Current | None = None
+        self._ending: list[tuple[Current, float]] = []
         self._stream_id = shortuuid("stream_")
         self._passes: set[asyncio.Task[Any]] = set()
         super().__init__(stt=owner, conn_options=conn_options, sample_rate=SAMPLE_RATE_HZ)
@@ -133,24 +72,24 @@ class RecognizerStream(stt.RecognizeStream):
 
     def vad_event(self, event: VadEvent) -> None:
         """Take an event of the call's detector: its gate opens and closes utterances, its trigger marks their dips."""
-        self._tell(_activity(event))
+        self._tell(activity_of(event))
 
     def speech_started(self, at_ms: float) -> None:
         """The caller speaks since stream time `at_ms`: an onset, or the end of a pause."""
-        self._tell(_Activity(_Told.STARTED, at_ms))
+        self._tell(Activity(Told.STARTED, at_ms))
 
     def speech_paused(self, at_ms: float) -> None:
         """The energy has dipped at `at_ms`: a pass over everything so far begins at once."""
-        self._tell(_Activity(_Told.PAUSED, at_ms))
+        self._tell(Activity(Told.PAUSED, at_ms))
 
     def speech_ended(self, at_ms: float) -> None:
         """The utterance is over, its last sound was at `at_ms`: a final comes.
 
         It costs no further pass if the one begun at the last dip heard everything up to `at_ms`.
         """
-        self._tell(_Activity(_Told.ENDED, at_ms))
+        self._tell(Activity(Told.ENDED, at_ms))
 
-    def _tell(self, activity: _Activity | _Failure) -> None:
+    def _tell(self, activity: Activity | Failure) -> None:
         if not self._input_ch.closed:
             cast("aio.Chan[Any]", self._input_ch).send_nowait(activity)
 
@@ -165,9 +104,9 @@ class RecognizerStream(stt.RecognizeStream):
         async for item in cast("aio.Chan[Any]", self._input_ch):
             if isinstance(item, rtc.AudioFrame):
                 await self._hear(item)
-            elif isinstance(item, _Activity):
+            elif isinstance(item, Activity):
                 await self._react(item)
-            elif isinstance(item, _Failure):
+            elif isinstance(item, Failure):
                 raise item.error
             elif self._current is not None:  # a flush: the session commits the turn
                 await self._end(self._current.utterance.end_ms)
@@ -181,24 +120,24 @@ class RecognizerStream(stt.RecognizeStream):
             self._current.utterance.append(pcm)
         if self._detector is not None:
             for event in self._detector.push(pcm.tobytes()):
-                await self._react(_activity(event))
+                await self._react(activity_of(event))
         if (current := self._current) is not None:
             if current.utterance.length_ms > self._options.max_utterance_ms:
                 self._cut(current)
             self._maybe_partial(current)
 
-    async def _react(self, activity: _Activity) -> None:
+    async def _react(self, activity: Activity) -> None:
         if activity.told_ms is not None:
             # A stream that was opened during the call, after a failure, counts from there; the detector doesn't.
             apart_ms = self._pre_roll.position_ms - activity.told_ms
-            if abs(apart_ms) > _SAME_CLOCK_MS:
+            if abs(apart_ms) > SAME_CLOCK_MS:
                 activity = replace(activity, at_ms=max(0.0, activity.at_ms + apart_ms), told_ms=None)
-        if activity.told is _Told.STARTED:
+        if activity.told is Told.STARTED:
             if activity.opens or self._current is not None:
                 self._start(activity.at_ms)
         elif self._current is None:
             return
-        elif activity.told is _Told.PAUSED:
+        elif activity.told is Told.PAUSED:
             self._pause(self._current, activity.at_ms)
         else:
             await self._end(activity.at_ms)
@@ -209,11 +148,11 @@ class RecognizerStream(stt.RecognizeStream):
             self._current.preflight = None
             return
         audio, start_ms = self._pre_roll.since(at_ms - self._options.pre_roll_ms)
-        self._current = _Current(Utterance(start_ms), at_ms)
+        self._current = Current(Utterance(start_ms), at_ms)
         self._current.utterance.append(audio)
         self._emit(stt.SpeechEventType.START_OF_SPEECH, self._current)
 
-    def _maybe_partial(self, current: _Current) -> None:
+    def _maybe_partial(self, current: Current) -> None:
         utterance = current.utterance
         spoken_ms = utterance.end_ms - max(current.onset_ms, current.last_partial_ms)
         first = current.last_partial_ms == 0.0
@@ -228,7 +167,7 @@ class RecognizerStream(stt.RecognizeStream):
 
         current.partial.task.add_done_callback(done)
 
-    def _pause(self, current: _Current, at_ms: float) -> None:
+    def _pause(self, current: Current, at_ms: float) -> None:
         current.utterance.paused = True
         if current.partial is not None:
             current.partial.task.cancel()
@@ -243,7 +182,7 @@ class RecognizerStream(stt.RecognizeStream):
         self._ending.append((current, at_ms))
         await self._finish(current, at_ms)
 
-    async def _finish(self, current: _Current, at_ms: float) -> None:
+    async def _finish(self, current: Current, at_ms: float) -> None:
         """Emit the final, from the last preflight if it heard all of the speech, else from a pass of its own."""
         preflight = current.preflight
         data: stt.SpeechData | None = None
@@ -265,23 +204,23 @@ class RecognizerStream(stt.RecognizeStream):
             stt.SpeechEvent(stt.SpeechEventType.RECOGNITION_USAGE, current.request_id, recognition_usage=usage)
         )
 
-    async def _settle_cuts(self, current: _Current) -> None:
+    async def _settle_cuts(self, current: Current) -> None:
         """Wait for the parts that were cut off; begin again what a lost connection has failed."""
         for place, cut in enumerate(current.cuts):
             if cut.task.done() and not cut.task.cancelled() and cut.task.exception() is not None:
                 cut.task = self._begin_cut(current, place, cut)
             await cut.task
 
-    def _cut(self, current: _Current) -> None:
+    def _cut(self, current: Current) -> None:
         """Commit the front of an utterance that has grown too long for one pass."""
         head = current.utterance.cut(self._options.cut_search_ms)
         current.utterance.committed.append("")
-        cut = _Cut(head, current.utterance.start_ms)
+        cut = Cut(head, current.utterance.start_ms)
         current.cuts.append(cut)
         cut.task = self._begin_cut(current, len(current.cuts) - 1, cut)
         current.preflight = None
 
-    def _begin_cut(self, current: _Current, place: int, cut: _Cut) -> asyncio.Task[None]:
+    def _begin_cut(self, current: Current, place: int, cut: Cut) -> asyncio.Task[None]:
         async def commit() -> None:
             data = await self._recognize(current, PassKind.FINAL, cut.audio, cut.end_ms, None, with_committed=False)
             current.utterance.committed[place] = data.text if data is not None else ""
@@ -290,12 +229,12 @@ class RecognizerStream(stt.RecognizeStream):
         self._keep(task)
         return task
 
-    def _begin(self, current: _Current, kind: PassKind, speech_end_ms: float | None) -> _Pass:
+    def _begin(self, current: Current, kind: PassKind, speech_end_ms: float | None) -> Pass:
         """Start a pass over the utterance as it is now."""
         audio, covers_ms = current.utterance.audio(), current.utterance.end_ms
         task = asyncio.create_task(self._recognize(current, kind, audio, covers_ms, speech_end_ms))
         self._keep(task)
-        return _Pass(covers_ms, task)
+        return Pass(covers_ms, task)
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._passes.add(task)
@@ -303,7 +242,7 @@ class RecognizerStream(stt.RecognizeStream):
 
     async def _recognize(
         self,
-        current: _Current,
+        current: Current,
         kind: PassKind,
         audio: Pcm,
         covers_ms: float,
@@ -324,7 +263,7 @@ class RecognizerStream(stt.RecognizeStream):
             failure = as_api_error(error)
             if kind is PassKind.FINAL:
                 raise failure from error
-            self._tell(_Failure(failure))
+            self._tell(Failure(failure))
             return None
         text = guard(
             Heard(
@@ -337,7 +276,7 @@ class RecognizerStream(stt.RecognizeStream):
         )
         if with_committed:
             text = " ".join(filter(None, [*current.utterance.committed, text]))
-        data = _speech_data(text, result, offset_ms, covers_ms)
+        data = speech_data(text, result, offset_ms, covers_ms)
         if kind is PassKind.PARTIAL and self._current is current and text and text != current.last_text:
             current.last_text = text
             self._emit(stt.SpeechEventType.INTERIM_TRANSCRIPT, current, data)
@@ -351,41 +290,10 @@ class RecognizerStream(stt.RecognizeStream):
             )
         return data
 
-    def _emit(self, kind: stt.SpeechEventType, current: _Current, data: stt.SpeechData | None = None) -> None:
+    def _emit(self, kind: stt.SpeechEventType, current: Current, data: stt.SpeechData | None = None) -> None:
         if self._event_ch.closed:
             return
         event = stt.SpeechEvent(kind, current.request_id, [data] if data is not None else [])
         if kind is stt.SpeechEventType.START_OF_SPEECH:
             event.speech_start_time = time.time() - (self._pre_roll.position_ms - current.onset_ms) / 1000
         self._event_ch.send_nowait(event)
-
-
-def _activity(event: VadEvent) -> _Activity:
-    told = {VadEventType.SPEECH_END: _Told.ENDED, VadEventType.TRIGGER_END: _Told.PAUSED}.get(event.type, _Told.STARTED)
-    opens = event.type is VadEventType.SPEECH_START
-    return _Activity(told, event.at_ms, opens=opens, told_ms=event.detected_ms)
-
-
-def _speech_data(text: str, result: protocol.Transcript, offset_ms: float, covers_ms: float) -> stt.SpeechData:
-    words = [
-        TimedString(
-            word.text + " ",
-            start_time=(offset_ms + word.start_ms) / 1000,
-            end_time=(offset_ms + word.end_ms) / 1000,
-        )
-        for word in result.words
-    ]
-    return stt.SpeechData(
-        language="en",  # type: ignore[arg-type]  # SpeechData converts it
-        text=text,
-        start_time=offset_ms / 1000,
-        end_time=covers_ms / 1000,
-        confidence=min(1.0, float(np.exp(result.avg_logprob))),
-        words=words or None,
-        metadata={
-            "covers_ms": covers_ms,
-            "queue_ms": result.queue_ms,
-            "compute_ms": result.compute_ms,
-            "no_speech_prob": result.no_speech_prob,
-        },
-    )
