@@ -29,7 +29,7 @@ class Constraint:
         self._vocab_size = vocab_size
 
     def mask(self, logits: Tensor) -> Tensor:
-        """Logits of the next token, (vocab_size,), with minus infinity where the grammar refuses it.
+        """Set the next token's logits, (vocab_size,), to minus infinity where the grammar refuses it, in place.
 
         Raises:
             ConstraintError: no token is left, or the grammar engine failed.
@@ -37,13 +37,10 @@ class Constraint:
         packed = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         if self._matcher.is_error():
             raise ConstraintError(self._matcher.get_error())
-        allowed = np.unpackbits(packed, bitorder="little")[: self._vocab_size].astype(bool)
-        if not allowed.any():
+        if not packed.any():
             raise ConstraintError("the grammar allows no further token")
-        out = torch.full_like(logits, -torch.inf)
-        kept = torch.from_numpy(np.flatnonzero(allowed))
-        out[kept] = logits[kept]
-        return out
+        allowed = torch.from_numpy(np.unpackbits(packed, count=self._vocab_size, bitorder="little"))
+        return logits.masked_fill_(allowed == 0, -torch.inf)
 
     def take(self, token: int) -> list[int]:
         """Accept a token as final.

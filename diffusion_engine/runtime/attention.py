@@ -81,7 +81,16 @@ class PagedAttention:
     """
 
     def __init__(self, storage: KVStorage, segments: list[Segment], dtype: torch.dtype) -> None:
+        """Prepare one pass.
+
+        Args:
+            storage: where keys and values live.
+            segments: the requests' rows, in the order in which they are packed.
+            dtype: to attend in. Sums of float32 depend, in their last bits, on how many rows and keys stand beside;
+                float64, rounded to float32 at the end, makes a row's result the same bit for bit in any company.
+        """
         self._storage = storage
+        self._dtype = dtype
         self._rows: list[slice] = []
         self._seen: list[slice | Tensor] = []
         self._masks: list[Tensor | None] = []
@@ -106,11 +115,12 @@ class PagedAttention:
         keys, values = self._storage.keys[layer], self._storage.values[layer]
         keys.index_copy_(0, self._written, key)
         values.index_copy_(0, self._written, value)
+        precise = query.to(self._dtype)
         out = [
-            attend(query[rows], keys[seen], values[seen], mask)
+            attend(precise[rows], keys[seen].to(self._dtype), values[seen].to(self._dtype), mask)
             for rows, seen, mask in zip(self._rows, self._seen, self._masks, strict=True)
         ]
-        return out[0] if len(out) == 1 else torch.cat(out)
+        return (out[0] if len(out) == 1 else torch.cat(out)).to(query.dtype)
 
 
 def _contiguous(pages: list[int]) -> int | None:

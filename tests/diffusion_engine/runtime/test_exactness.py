@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from diffusion_engine.models import DenseAttention
+from diffusion_engine.models import DenseAttention, load_model
+from diffusion_engine.models.quantize import quantize
 from diffusion_engine.runtime import GenerationRequest, Limits, Scheduler, TorchRunner
 from diffusion_engine.runtime.attention import Segment, visible
 from diffusion_engine.runtime.pages import PAGE_TOKENS
@@ -18,15 +19,27 @@ from tests.diffusion_engine.conftest import FAMILIES, Loaded, run_all, run_one
 
 
 @dataclass
+class InDtype:
+    """Dense attention in another precision."""
+
+    dense: DenseAttention
+    dtype: torch.dtype
+
+    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return self.dense(layer, query.to(self.dtype), key.to(self.dtype), value.to(self.dtype)).to(query.dtype)
+
+
 class CheckedRunner(TorchRunner):
-    """Compares every pass with a recompute of the whole text without any cache."""
+    """Compares every pass with a recompute of the whole text without any cache.
 
-    loaded: Loaded
-    texts: dict[tuple[int, ...], None] = field(default_factory=dict)
-    worst: float = 0.0
+    Attributes:
+        worst: largest difference of a logit so far.
+    """
 
-    def __post_init__(self) -> None:
-        super().__init__(self.loaded.model, 64)
+    def __init__(self, loaded: Loaded) -> None:
+        super().__init__(loaded.model, 64)
+        self.loaded = loaded
+        self.worst = 0.0
         self.scheduler: Scheduler | None = None
 
     def run(self, segments: list[Segment]) -> list[Tensor]:
@@ -44,26 +57,41 @@ class CheckedRunner(TorchRunner):
                 wanted=range(0),
                 block_length=step.block_length,
             )
-            hidden = self.loaded.model(torch.tensor(whole), torch.arange(len(whole)), DenseAttention(visible(dense)))
+            attention = InDtype(DenseAttention(visible(dense)), self._attention_dtype)
+            hidden = self.loaded.model(torch.tensor(whole), torch.arange(len(whole)), attention)
             full = self.loaded.model.logits(hidden[[step.start + row for row in step.wanted]])
             if len(full):
                 self.worst = max(self.worst, float((full - cached).abs().max()))
         return logits
 
 
+@pytest.fixture(scope="module")
+def quantized(loaded: dict[str, Loaded]) -> dict[str, Loaded]:
+    return {name: Loaded(model.folder, quantize(load_model(model.folder))) for name, model in loaded.items()}
+
+
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("fp32", 1e-4), ("int8", 0.0)])
 @given(
     prompts=st.lists(st.integers(1, 70), min_size=1, max_size=5),
     block_length=st.sampled_from([1, 3, 4, 8]),
     rows=st.sampled_from([8, 24, 256]),
     data=st.data(),
 )
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=10)
 def test_every_cached_logit_equals_a_full_recompute(
-    loaded: dict[str, Loaded], family: str, prompts: list[int], block_length: int, rows: int, data: st.DataObject
+    loaded: dict[str, Loaded],
+    quantized: dict[str, Loaded],
+    family: str,
+    dtype: str,
+    tolerance: float,
+    prompts: list[int],
+    block_length: int,
+    rows: int,
+    data: st.DataObject,
 ) -> None:
-    """Requests that share prefixes of every length come and go; cached and recomputed logits differ by 1e-4 at most."""
-    model = loaded[family]
+    """Requests that share prefixes of every length come and go, in one batch. In int8 they are equal bit for bit."""
+    model = quantized[family] if dtype == "int8" else loaded[family]
     runner = CheckedRunner(model)
     scheduler = Scheduler(runner, 64, model.tokenizer, Limits(prefill_rows=rows))
     runner.scheduler = scheduler
@@ -76,7 +104,7 @@ def test_every_cached_logit_equals_a_full_recompute(
             scheduler.step()
     while not scheduler.idle:
         scheduler.step()
-    assert runner.worst < 1e-4
+    assert runner.worst <= tolerance
 
 
 @pytest.mark.parametrize("family", FAMILIES)
