@@ -76,6 +76,15 @@ def test_confirm_is_not_offered_after_a_no_or_when_a_detail_has_changed():
     assert "read back" not in call.note
 
 
+def test_a_correction_is_read_back_anew_and_then_confirmed_with_one_yes():
+    call = new_conversation()
+    call.said(read_back(call))
+    call.heard("no, for three people")
+    call.said(call.tool_called("book_table", {**BOOKING, "party_size": 3}).say)
+    call.heard("yes")
+    assert "confirm" in offered(call)
+
+
 def test_a_yes_to_something_else_does_not_confirm_what_was_said_no_to():
     call = new_conversation()
     call.said(read_back(call))

@@ -185,6 +185,7 @@ class Grounding:
     def read_back(self, tool: str) -> None:
         """The sentence that reads back what `tool` staged was heard by the caller."""
         self._outcomes["read back"] = self._values(_RELEVANT[tool])
+        self.denied = False
 
     def _open(self) -> bool:
         """Whether a booking is under way: more than a date was said outside a question."""

@@ -29,6 +29,7 @@ class Goal:
     kind: Literal["book", "change", "cancel", "cancel_fresh", "topic", "hours", "side"]
     details: Details = field(default_factory=dict)
     topic: str = ""
+    corrected: Details = field(default_factory=dict)  # what the caller remembers when nothing is found the first time
 
 
 class Caller:
@@ -271,6 +272,7 @@ class Caller:
         """The number or the name was wrong: give it again, right this time."""
         assert self.goal
         details = self.goal.details
+        details.update(self.goal.corrected)
         right: Details = {"number": details.get("number", self.truth.get("number", ""))}
         if "name" in details and self.truth.get("name") != details["name"]:
             right["name"] = details["name"]

@@ -91,6 +91,19 @@ def draw_goals(
             "hours", {"date": today + dt.timedelta(days=rng.choice((0, 0, 1, 1, 2, 3, 4, 5, 6, rng.randint(7, 30))))}
         )
 
+    def misremembered(goal: Goal) -> Goal:
+        """Some callers first give a wrong number or name; some have only a wrong one."""
+        chance = rng.random()
+        if chance < 0.14:
+            goal.corrected = {"number": goal.details["number"]}
+            goal.details["number"] = values.number()
+        elif chance < 0.18:
+            goal.corrected = {"name": goal.details["name"]}
+            goal.details["name"] = values.name()
+        elif chance < 0.21:
+            goal.details["number"] = values.number()
+        return goal
+
     def side() -> Goal:
         return Goal("side", topic=rng.choice(_SIDE))
 
@@ -108,9 +121,9 @@ def draw_goals(
     if kind < 0.38:
         goals = [book()]
     elif kind < 0.48:
-        goals = [change()]
+        goals = [misremembered(change())]
     elif kind < 0.57:
-        goals = [Goal("cancel", _existing(restaurant, store, values, today))]
+        goals = [misremembered(Goal("cancel", _existing(restaurant, store, values, today)))]
     elif kind < 0.65:
         goals = [topic() for _ in range(rng.choice((1, 2, 3)))]
     elif kind < 0.70:
