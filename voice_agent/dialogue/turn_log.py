@@ -13,7 +13,7 @@ from voice_agent.telemetry.clock import CallClock
 from voice_agent.telemetry.metrics import Metrics
 from voice_agent.telemetry.record import TurnEvents, TurnRecord
 from voice_agent.telemetry.store import RecordStore
-from voice_agent.turn_taking import Event, Final, Partial, Preflight, SpeechEnd, TriggerEnd
+from voice_agent.turn_taking import Event, Final, Partial, Preflight, SpeechEnd, SpeechStart, TriggerEnd
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class TurnLog:
         self._metrics = metrics
         self._publish = publish
         self._pending = TurnEvents()
+        self._began = False  # the caller was heard since the latest turn was committed
         self._dropped = False  # a speculation of the pending turn was thrown away
         self._writes: set[asyncio.Task[None]] = set()
         self._client_offset_ms: float | None = None
@@ -66,19 +67,24 @@ class TurnLog:
         await asyncio.gather(*self._writes, return_exceptions=True)
 
     def note(self, event: Event) -> None:
-        """Note what the caller's side did."""
+        """Note what the caller's side did.
+
+        A turn can be committed before its final transcript: what comes without a new onset belongs to that turn.
+        """
         at_ms = round(event.at * 1000, 1)
+        self._began = self._began or isinstance(event, SpeechStart)
+        events = self._pending if self._began or self.latest is None else self.latest.events
         match event:
-            case TriggerEnd():
-                self._pending.vad_trigger_end = at_ms
+            case TriggerEnd() if self._began:
+                events.vad_trigger_end = at_ms
             case SpeechEnd():
-                self._pending.vad_end = at_ms
-            case Partial():
-                self._pending.partials.append({"at": at_ms, "text": event.text})
-            case Preflight():
-                self._pending.preflight = at_ms
+                events.vad_end = at_ms
+            case Partial() if self._began:
+                events.partials.append({"at": at_ms, "text": event.text})
+            case Preflight() if self._began:
+                events.preflight = at_ms
             case Final():
-                self._pending.final = at_ms
+                events.final = at_ms
             case _:
                 pass
 
@@ -99,9 +105,11 @@ class TurnLog:
         record.events.caller_audio_end = caller_audio_end_ms
         record.events.decision = self._clock.ms()
         record.events.llm = reply.requests
-        record.speculation = "hit" if reply.speculative else "miss" if self._dropped else "none"
+        # A reply that was begun with the decision itself was not prepared.
+        prepared = reply.speculative and bool(reply.requests)
+        record.speculation = "hit" if prepared else "miss" if self._dropped else "none"
         self._pending = TurnEvents()
-        self._dropped = False
+        self._began = self._dropped = False
         self.latest = record
         return record
 

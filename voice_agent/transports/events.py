@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 MAX_BYTES = 1_100
+_LONGEST_WORD = 24
 _TURN_KEYS = ("turn", "caller", "agent", "heard", "gap_ms", "internal_gap_ms", "speculation", "interrupted")
 _TURN_EVENTS = (
     "caller_audio_end",
@@ -71,6 +72,11 @@ def _shorten(message: Message, over: int) -> Message:
     key = max(texts, key=lambda name: len(texts[name]), default="")
     if len(texts.get(key, "")) < 8:
         raise ValueError(f"a message of type {message.get('type')!r} is too long for the data channel")
-    kept = texts[key].encode()[over + len("…".encode()) :].decode(errors="ignore")
-    kept = "…" + (kept.partition(" ")[2] if " " in kept else kept)
+    whole = texts[key].encode()
+    # In JSON a character can be longer than its UTF-8, so a cut by the excess could take too much: no more than a
+    # quarter at a time.
+    cut = min(over + len("…".encode()), max(8, len(whole) // 4))
+    kept = whole[cut:].decode(errors="ignore")
+    half_word, _, rest = kept.partition(" ")
+    kept = "…" + (rest if rest and len(half_word) < _LONGEST_WORD else kept)
     return {**message, "record": {**holder, key: kept}} if holder is record else {**message, key: kept}

@@ -51,7 +51,7 @@ class SilenceFloorConfig:
     """The same after a filler, a preposition, a trailing "so"."""
     gate_patience_s: float = 0.6
     """Silence after which the turn may end although the gate did not confirm it."""
-    transcript_patience_s: float = 1.5
+    transcript_patience_s: float = 2.5
     """Silence after which the words at hand are taken although the last ones may be missing."""
     trigger_patience_s: float = 0.15
     """How long the nervous trigger alone can hold a turn open without the gate (from its own report on)."""

@@ -111,6 +111,8 @@ class Scene:
 
     def __init__(self, call: Call, line: Line, server: Server, voice: Voice, conversation: Conversation) -> None:
         self.call, self.line, self.server, self.voice, self.conversation = call, line, server, voice, conversation
+        self.stored: dict[str, Any] = {}
+        """The record, once the scene is over."""
 
     def tell(self, make: Callable[..., Event], **fields: Any) -> None:
         self.call.on_caller_event(make(self.call.clock.seconds(), **fields))
@@ -196,8 +198,10 @@ async def scene(script: Callable[[Body], Reply], *, first_token_s: float = 5.0) 
         line = Line()
         call.transport = line
         call.on_connected()
+        made = Scene(call, line, server, voice, conversation)
         try:
-            yield Scene(call, line, server, voice, conversation)
+            yield made
         finally:
             call.hang_up("the test is over")
             await asyncio.wait_for(call.ended(), 10)
+            made.stored = await services.store.call(call.call_id) or {}

@@ -39,8 +39,9 @@ async def test_a_caller_is_greeted_asked_and_answered() -> None:
         assert call.captions("caller") == ["are you open on Sunday?"]
         assert [m["state"] for m in call.line.of("state")][-3:] == ["thinking", "speaking", "listening"]
         assert call.conversation.messages[-1] == {"role": "assistant", "content": "yes we are open on sunday"}
-        stored = await call.record()
-        assert [turn["turn"] for turn in stored["turns"]] == [0, 1]
+    # The store is written behind the call, and is complete when the call has ended.
+    stored = call.stored
+    assert [turn["turn"] for turn in stored["turns"]] == [0, 1]
 
 
 async def test_a_prepared_reply_is_adopted_not_asked_for_again() -> None:
