@@ -29,7 +29,7 @@ from voice_agent.agents.front_desk.simulation.speaker import Speaker, draw_style
 from voice_agent.agents.front_desk.simulation.values import Values
 from voice_agent.agents.front_desk.store import BookingStore
 
-MAX_TURNS = 10
+MAX_TURNS = 9
 
 
 @dataclass

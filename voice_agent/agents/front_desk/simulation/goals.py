@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Callable
 
 from voice_agent.agents.front_desk.facts import Restaurant
 from voice_agent.agents.front_desk.simulation.caller import TABLE, Goal
@@ -117,31 +118,23 @@ def draw_goals(
     def book() -> Goal:
         return _book(restaurant, values, today, rng)
 
-    kind = rng.random()
-    if kind < 0.38:
-        goals = [book()]
-    elif kind < 0.48:
-        goals = [misremembered(change())]
-    elif kind < 0.57:
-        goals = [misremembered(Goal("cancel", _existing(restaurant, store, values, today)))]
-    elif kind < 0.65:
-        goals = [topic() for _ in range(rng.choice((1, 2, 3)))]
-    elif kind < 0.70:
-        goals = [hours()]
-    elif kind < 0.78:
-        goals = [rng.choice((topic, hours))(), book()]
-    elif kind < 0.81:
-        goals = [book(), Goal("cancel_fresh")]
-    elif kind < 0.84:
-        goals = [
-            book(),
-            rng.choice((topic(), Goal("side", topic="number_again"), book(), Goal("side", topic="thanks"))),
-        ]
-    elif kind < 0.95:
-        goals = [side() for _ in range(rng.choice((1, 2)))]
-    else:
-        goals = [side(), book()]
-    return goals
+    def then() -> Goal:
+        return rng.choice((topic(), book(), Goal("side", topic="number_again"), Goal("side", topic="thanks")))
+
+    calls: tuple[tuple[int, Callable[[], list[Goal]]], ...] = (
+        (36, lambda: [book()]),
+        (10, lambda: [misremembered(change())]),
+        (9, lambda: [misremembered(Goal("cancel", _existing(restaurant, store, values, today)))]),
+        (12, lambda: [topic() for _ in range(rng.choice((1, 2, 2, 3)))]),
+        (5, lambda: [hours()]),
+        (6, lambda: [rng.choice((topic, hours))(), book()]),
+        (2, lambda: [book(), Goal("cancel_fresh")]),
+        (3, lambda: [book(), then()]),
+        (14, lambda: [side() for _ in range(rng.choice((1, 2, 2)))]),
+        (3, lambda: [side(), book()]),
+    )
+    (draw,) = rng.choices([make for _, make in calls], weights=[weight for weight, _ in calls])
+    return draw()
 
 
 def occupy(restaurant: Restaurant, store: BookingStore, goals: list[Goal], rng: random.Random) -> None:
