@@ -38,7 +38,8 @@ def tokenize(messages: list[dict[str, Any]], render: Render, tokenizer: Tokenize
     """Render a chat and mark what is learned: the assistant's messages, and the first line of the caller's.
 
     Args:
-        messages: OpenAI-shaped, tool calls included.
+        messages: OpenAI-shaped, tool calls included. A reply with `"weight": 0` is there to be read, not to be learned:
+            one that the caller cut off.
         render: the checkpoint's chat template, without a generation prompt.
         tokenizer: the checkpoint's; `<|im_start|>` and `<|im_end|>` must be single tokens.
     """
@@ -52,8 +53,10 @@ def tokenize(messages: list[dict[str, Any]], render: Render, tokenizer: Tokenize
         first = ids.index(newline, opening) + 1
         last = ids.index(end, first)
         if message["role"] == "assistant":
-            weights[first : last + 1] = [ASSISTANT_WEIGHT] * (last + 1 - first)
-            replies.append((first, last + 1))
+            weight = ASSISTANT_WEIGHT * message.get("weight", 1.0)
+            weights[first : last + 1] = [weight] * (last + 1 - first)
+            if weight:
+                replies.append((first, last + 1))
         elif message["role"] == "user":
             line_end = ids.index(newline, first) if newline in ids[first:last] else last
             weights[first : line_end + 1] = [CALLER_WEIGHT] * (line_end + 1 - first)

@@ -49,6 +49,13 @@ def test_the_callers_line_is_supervised_to_its_end_and_the_note_is_not(tokenizer
     assert tokenizer.decode(learned) == "table for two\n"
 
 
+def test_a_reply_that_was_cut_off_is_read_but_not_learned(tokenizer: Tokenizer) -> None:
+    cut = [*MESSAGES[:-1], {"role": "assistant", "content": "from noon", "weight": 0}]
+    dialogue = tokenize(cut, renderer(SHIPPED / "chat_template.jinja"), tokenizer)
+    assert len(dialogue.replies) == 1
+    assert dialogue.weights[-4:] == (0.0,) * 4
+
+
 def test_the_next_turns_prompt_begins_with_what_was_already_said(tokenizer: Tokenizer) -> None:
     """So that a conversation's prefix can stay in the cache."""
     render = renderer(SHIPPED / "chat_template.jinja")

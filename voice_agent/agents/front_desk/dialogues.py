@@ -30,6 +30,8 @@ from voice_agent.agents.front_desk.simulation.values import Values
 from voice_agent.agents.front_desk.store import BookingStore
 
 MAX_TURNS = 9
+INTERRUPTED = 0.04
+"""Share of replies that the caller cuts off, so that training has seen histories with half a sentence in them."""
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Mishearing:
 
 
 def _play(
-    restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Accuracy, interrupted: float = 0.0
+    restaurant: Restaurant, rng: random.Random, split: Split, accuracy: Accuracy, interrupted: float = INTERRUPTED
 ) -> list[dict[str, Any]] | Mishearing:
     """One call, from the greeting to its end."""
 
@@ -102,7 +104,7 @@ def generate(
     *,
     restaurant: Restaurant | None = None,
     accuracy: Accuracy | None = None,
-    interrupted: float = 0.0,
+    interrupted: float = INTERRUPTED,
 ) -> Iterator[dict[str, Any]]:
     """Yield `n` dialogues as {"messages": [...]}; the same arguments give the same dialogues.
 
@@ -139,7 +141,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--n", type=int, default=1000, help="how many dialogues")
     parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--facts", type=Path, default=facts.DEFAULT_FACTS, help="another restaurant's facts")
-    parser.add_argument("--interrupted", type=float, default=0.0, help="share of replies that the caller cuts off")
+    parser.add_argument(
+        "--interrupted", type=float, default=INTERRUPTED, help="share of replies that the caller cuts off"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the JSON lines file to write")
     args = parser.parse_args(argv)
     accuracy = Accuracy()
