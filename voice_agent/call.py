@@ -444,8 +444,14 @@ class Call:
         self._conversation.outcome = ""  # a goodbye that was cut off is none
         self.transport.output.clear_buffer()
         self._session.interrupt(force=True)
+        self._spawn(self._end_reply(utterance), "call-drop")
+
+    async def _end_reply(self, utterance: Utterance) -> None:
+        """End the work on a reply that was stopped, and complete its turn's record."""
         if utterance.reply is not None:
-            self._spawn(utterance.reply.drop(), "call-drop")
+            await utterance.reply.drop()
+            if utterance.record is not None:
+                self._log.completed(utterance.record, utterance.reply)
 
     def _on_spoken(self, utterance: Utterance) -> None:
         """The session is done with an utterance."""

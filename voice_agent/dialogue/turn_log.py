@@ -129,14 +129,18 @@ class TurnLog:
         record.heard = heard
         record.interrupted = interrupted
         record.events.reply_ended = self._clock.ms()
+        if reply is not None and reply.error:
+            self._metrics.errors.labels("reply").inc()
+        if record.turn > 0:
+            self._metrics.turn_ended(record)
+        self.completed(record, reply)
+
+    def completed(self, record: TurnRecord, reply: Reply | None) -> None:
+        """Write the record with what the reply has noted by now."""
         if reply is not None:
             record.agent = reply.written.strip()
             record.error = reply.error
             record.events.tts_first_chunk = reply.tts_first_chunk_ms
-            if reply.error:
-                self._metrics.errors.labels("reply").inc()
-        if record.turn > 0:
-            self._metrics.turn_ended(record)
         self._save(record)
 
     def ping(self, client_ms: float) -> float:
