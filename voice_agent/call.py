@@ -385,10 +385,7 @@ class Call:
         record = self._log.committed(text, self._listener.caller_audio_end_ms, reply)
         self._caption_caller(text, final=True)
 
-        # The speech's tasks inherit the context, and with it the reply that they speak.
-        context = contextvars.copy_context()
-        context.run(CURRENT_REPLY.set, reply)
-        handle = context.run(self._session.generate_reply, user_input=text)
+        handle = _speaking(reply, self._session.generate_reply, user_input=text)
         self._begin_utterance(Utterance(record.turn, handle, reply, record))
 
     # The agent's side
@@ -397,7 +394,7 @@ class Call:
         """Say a fixed phrase."""
         if self._session is None or self._closing.task is not None:
             return
-        handle = self._session.say(text)
+        handle = _speaking(None, self._session.say, text)
         self._begin_utterance(Utterance(self._log.turns, handle, record=record, then_hang_up=then_hang_up))
 
     def _begin_utterance(self, utterance: Utterance) -> None:
@@ -501,6 +498,13 @@ class Call:
         self.transport.send({"type": "error", "code": code, "message": message})
         if self._utterance is None:
             self._say(say.TROUBLE)
+
+
+def _speaking(reply: Reply | None, begin: Callable[..., SpeechHandle], *args: Any, **named: Any) -> SpeechHandle:
+    """Begin a speech whose tasks inherit a context with ``reply``, so that the agent's nodes find it."""
+    context = contextvars.copy_context()
+    context.run(CURRENT_REPLY.set, reply)
+    return context.run(begin, *args, **named)
 
 
 def _number(value: object) -> float | None:

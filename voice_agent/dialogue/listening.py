@@ -63,7 +63,8 @@ class Listener:
 
     async def listen(self, audio: AsyncIterable[rtc.AudioFrame]) -> None:
         """Run until ``audio`` ends. The recogniser may come and go meanwhile."""
-        reader = asyncio.create_task(self._recognize(), name="listener-recognize")
+        self._stream = self._recognizer.stream()  # before the first frame: it counts time from there, as the detector
+        reader = asyncio.create_task(self._recognize(self._stream), name="listener-recognize")
         try:
             async for frame in audio:
                 self._hear(frame)
@@ -95,20 +96,20 @@ class Listener:
             case VadEventType.SPEECH_END:
                 return SpeechEnd(now, audio_end=at_s)
 
-    async def _recognize(self) -> None:
+    async def _recognize(self, stream: RecognizerStream) -> None:
         """Read transcripts; open the stream anew when it failed for good."""
         self._recognizer.on("error", self._on_stt_error)
         try:
             while True:
-                self._stream = self._recognizer.stream()
                 try:
-                    async with self._stream:
-                        async for event in self._stream:
+                    async with stream:
+                        async for event in stream:
                             self._take(event)
                     return
                 except APIError as error:
                     self._on_error(str(error))
                     await asyncio.sleep(_REOPEN_AFTER_S)
+                    self._stream = stream = self._recognizer.stream()
         finally:
             self._recognizer.off("error", self._on_stt_error)
             self._stream = None

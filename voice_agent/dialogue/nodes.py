@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterable, AsyncIterator
 from contextvars import ContextVar
 from typing import Any
@@ -15,6 +16,19 @@ from voice_agent.dialogue.reply import Reply
 
 CURRENT_REPLY: ContextVar[Reply | None] = ContextVar("current_reply", default=None)
 """Set around ``session.generate_reply``: the speech's tasks inherit it, so both nodes find the reply they belong to."""
+
+
+class _NotAtTheEnd(logging.Filter):
+    """Drops a warning that every session in manual mode gives when it is closed.
+
+    Closing commits the caller's turn although the session, which is told of none, has none to commit.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("skipping user input, speech scheduling is paused")
+
+
+logging.getLogger("livekit.agents").addFilter(_NotAtTheEnd())
 
 
 class CallAgent(Agent):

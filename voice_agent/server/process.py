@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -13,11 +12,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_CHILD = Path(__file__).with_name("child.py")
 _TERMINATE_WITHIN_S = 3.0
 _STABLE_AFTER_S = 30.0
 _POLL_S = 0.1
@@ -103,12 +102,12 @@ class WatchedProcess:
         self._last_lines.clear()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self.spec.command,
+                *(sys.executable, "-S", "-E", str(_CHILD), str(os.getpid()), str(self.spec.nice), *self.spec.command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 env={**os.environ, **self.spec.environment},
-                preexec_fn=_child_setup(os.getpid(), self.spec.nice),
+                process_group=0,  # Ctrl-C at the terminal is our business
             )
         except OSError as error:
             raise StartError(f"{self.spec.name} can't be started: {error}") from error
@@ -194,18 +193,3 @@ class WatchedProcess:
         if self._reader is not None:
             await asyncio.gather(self._reader, return_exceptions=True)
         self.is_ready = False
-
-
-def _child_setup(parent: int, nice: int) -> Callable[[], None]:
-    """What a child does between fork and exec: fall in priority, and die with its parent even if that is killed."""
-
-    def setup() -> None:
-        os.setpgid(0, 0)  # Ctrl-C at the terminal is the parent's business
-        if nice:
-            os.nice(nice)
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
-
-    return setup
