@@ -30,6 +30,7 @@ from voice_agent.vad.events import VadEvent, VadEventType
 logger = logging.getLogger(__name__)
 
 _REOPEN_AFTER_S = 0.5
+_TAIL_MS = 100.0
 
 
 class Listener:
@@ -85,7 +86,7 @@ class Listener:
 
     def _floor_event(self, event: VadEvent) -> Event:
         now = self._clock.seconds()
-        at_s = self._stream_clock.to_call_ms(event.at_ms) / 1000
+        at_s = self._stream_clock.to_call_ms(self._end_of_sound_ms(event.at_ms)) / 1000
         match event.type:
             case VadEventType.TRIGGER_START:
                 return TriggerStart(now)
@@ -95,6 +96,13 @@ class Listener:
                 return SpeechStart(now)
             case VadEventType.SPEECH_END:
                 return SpeechEnd(now, audio_end=at_s)
+
+    def _end_of_sound_ms(self, vad_end_ms: float) -> float:
+        """The detector hears a tail of up to 100 ms that nobody else does: silence is counted from the last audible
+        sample, but a quiet voice must not lose its last word by that.
+        """
+        audible_ms = self._audible.end_ms
+        return vad_end_ms if audible_ms is None else max(vad_end_ms - _TAIL_MS, min(vad_end_ms, audible_ms))
 
     async def _recognize(self, stream: RecognizerStream) -> None:
         """Read transcripts; open the stream anew when it failed for good."""

@@ -26,6 +26,7 @@ class Overlap:
         ended: When the caller's sound ended (s); None while it lasts.
         text: The recogniser's latest words for it.
         settled: The recogniser is done with it, and no more words will come.
+        tentative: Only the nervous trigger hears it so far.
         ducked: The agent's voice was lowered.
         paused: The agent was silenced.
     """
@@ -35,6 +36,7 @@ class Overlap:
     ended: float | None = None
     text: str = ""
     settled: bool = False
+    tentative: bool = False
     ducked: bool = False
     paused: bool = False
 

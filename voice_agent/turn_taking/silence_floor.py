@@ -43,9 +43,9 @@ from voice_agent.turn_taking.wording import is_backchannel, is_closed, is_unfini
 class SilenceFloorConfig:
     """All durations in seconds, counted from the caller's last sound unless said otherwise."""
 
-    hold_s: float = 0.35
+    hold_s: float = 0.45
     """Silence that ends a turn."""
-    hold_closed_s: float = 0.25
+    hold_closed_s: float = 0.3
     """The same after a question, a courtesy or an answer."""
     hold_unfinished_s: float = 1.2
     """The same after a filler, a preposition, a trailing "so"."""
@@ -54,7 +54,7 @@ class SilenceFloorConfig:
     transcript_patience_s: float = 2.5
     """Silence after which the words at hand are taken although the last ones may be missing."""
     trigger_patience_s: float = 0.15
-    """How long the nervous trigger alone can hold a turn open without the gate (from its own report on)."""
+    """How long the nervous trigger alone can hold a turn open, or a reply back, without the gate."""
     forget_s: float = 3.0
     """Silence after which a sound without words is forgotten."""
     max_turn_s: float = 40.0
@@ -146,7 +146,7 @@ class SilenceFloor:
         if self._overlap is None:
             self._overlap = Overlap(event.at, after_question=self._agent_heard.rstrip().endswith("?"))
         self._overlap.ended = None
-        self._overlap.settled = False
+        self._overlap.settled = self._overlap.tentative = False
         if self._overlap.paused:
             return []
         both_at_once = self._agent is _Agent.REPLYING or event.at - self._agent_started <= self.config.simultaneous_s
@@ -168,6 +168,11 @@ class SilenceFloor:
             if self._overlap is not None:
                 self._overlap.ended = None
                 self._overlap.settled = False
+        elif self._agent is _Agent.REPLYING and self._overlap is None:
+            # Nothing was heard of the reply yet, and the trigger is faster than the gate by the length of a syllable:
+            # if this is the caller going on, the agent has not cut in.
+            self._overlap = Overlap(event.at, tentative=True, paused=True)
+            return [PauseAgent()]
         return []
 
     def _on_trigger_end(self, event: TriggerEnd) -> list[Decision]:
@@ -293,6 +298,9 @@ class SilenceFloor:
         overlap = self._overlap
         if overlap is None:
             return []
+        if overlap.tentative and at - overlap.started >= self.config.trigger_patience_s:
+            self._overlap = None
+            return [ResumeAgent()]
         verdict = overlap.verdict(
             at,
             patience_s=self.config.noise_patience_s,

@@ -214,10 +214,10 @@ def test_case_2_a_cough_between_commit_and_reply_only_delays_it() -> None:
     script = Script()
     script.run(
         *utterance(0.2, 2.0, TABLE, final=False),
-        SpeechStart(2.42),
-        TriggerEnd(2.5, audio_end=2.48),
-        SpeechEnd(2.7, audio_end=2.48),
-        Final(2.8, TABLE),
+        SpeechStart(2.52),
+        TriggerEnd(2.6, audio_end=2.58),
+        SpeechEnd(2.8, audio_end=2.58),
+        Final(2.9, TABLE),
         until=4.0,
     )
     assert script.kinds() == ["Speculate", "Commit", "PauseAgent", "ResumeAgent"]
@@ -289,6 +289,24 @@ def test_words_over_the_greeting_are_a_turn() -> None:
     script = Script()
     script.run(AgentAudioStarted(0.2), *utterance(1.0, 2.5, TABLE), until=5.0)
     assert [decision for _, decision in script.all(Commit)] == [Commit(TABLE)]
+
+
+def test_a_caller_who_goes_on_is_noticed_by_the_trigger_before_the_reply_is_heard() -> None:
+    script = Script()
+    commit_at = 2.0 + SilenceFloorConfig().hold_s
+    goes_on = [TriggerStart(commit_at + 0.03), SpeechStart(commit_at + 0.09), Partial(commit_at + 0.7, "on Friday")]
+    script.run(*utterance(0.2, 2.0, TABLE), *goes_on, until=3.3)
+    assert script.kinds() == ["Speculate", "Commit", "PauseAgent", "StopAgent"]
+    assert script.all(PauseAgent)[0][0] == pytest.approx(commit_at + 0.03)
+
+
+def test_a_false_alarm_of_the_trigger_delays_the_reply_by_a_moment_only() -> None:
+    script = Script()
+    alarm = 2.0 + SilenceFloorConfig().hold_s + 0.05
+    script.run(*utterance(0.2, 2.0, TABLE), TriggerStart(alarm), TriggerEnd(alarm + 0.05, audio_end=alarm), until=4.0)
+    assert script.kinds() == ["Speculate", "Commit", "PauseAgent", "ResumeAgent"]
+    paused, resumed = script.all(PauseAgent)[0][0], script.all(ResumeAgent)[0][0]
+    assert resumed - paused <= SilenceFloorConfig().trigger_patience_s + 0.021
 
 
 def test_case_8_without_caller_audio_nothing_is_resumed() -> None:
