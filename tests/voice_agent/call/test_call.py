@@ -257,7 +257,7 @@ async def test_the_client_s_own_measurement_completes_the_record() -> None:
         pong = call.line.of("pong")[0]
         assert pong["client_ms"] == 100.0
         call.speak("are you open")
-        await until(lambda: call.call._log.latest is not None and call.call._log.latest.events.first_packet is not None)
+        await until(lambda: any(m["record"]["turn"] == 1 for m in call.line.of("turn")))  # sent with the first packet
         client_ms = call.call.clock.ms() - pong["server_ms"] + 100.0
         call.call.on_message({"type": "agent_audible", "client_ms": client_ms, "gap_ms": 612.5})
         call.call.on_message({"type": "agent_audible", "client_ms": client_ms + 900, "gap_ms": 9999})
