@@ -50,7 +50,6 @@ class BlockDecoder:
         self._suppressed = suppressed
         self._constraint = constraint
         self._forced: list[int] = []
-        self._ended = False
         self._step = 0
         self._released = 0
         self._block: list[int | None] = []
@@ -123,7 +122,7 @@ class BlockDecoder:
     def _release(self) -> list[int]:
         """Move the clean prefix of the block into the text; open the next block when this one is done."""
         emitted: list[int] = []
-        while not (self._constraint and (self._ended or self.complete)):
+        while not self.complete:
             if self._released == len(self._block):
                 if not self._block:
                     break  # the end of the context
@@ -140,7 +139,6 @@ class BlockDecoder:
                     break
                 token = provisional
             self._released += 1
-            self._ended |= token in self._config.eos_token_ids
             self.text.append(token)
             emitted.append(token)
         return emitted

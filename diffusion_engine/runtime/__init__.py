@@ -1,16 +1,11 @@
 """Who runs when, and where keys and values live: scheduler, pages, prefix cache, runner, and the `Engine` on top."""
 
 from diffusion_engine.runtime.engine import DrainingError, Engine, Load, OverloadedError
-from diffusion_engine.runtime.request import (
-    EndCause,
-    EndEvent,
-    Event,
-    GenerationRequest,
-    RequestStatistics,
-    TextEvent,
-)
+from diffusion_engine.runtime.limits import Limits
+from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, TextEvent
 from diffusion_engine.runtime.runner import Runner, TorchRunner
-from diffusion_engine.runtime.scheduler import EngineStatistics, Limits, Scheduler
+from diffusion_engine.runtime.scheduler import Scheduler
+from diffusion_engine.runtime.statistics import EndCause, EngineStatistics, RequestStatistics
 
 __all__ = [
     "DrainingError",

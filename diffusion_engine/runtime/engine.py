@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from diffusion_engine.decoding import ConstraintError
-from diffusion_engine.runtime.request import EndCause, EndEvent, Event, GenerationRequest
-from diffusion_engine.runtime.scheduler import EngineStatistics, Limits, Scheduler
+from diffusion_engine.runtime.limits import Limits
+from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest
+from diffusion_engine.runtime.scheduler import Scheduler
+from diffusion_engine.runtime.statistics import EndCause, EngineStatistics
 
 logger = logging.getLogger(__name__)
 

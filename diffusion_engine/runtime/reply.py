@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from diffusion_engine.chat.tokenizer import Tokenizer
-from diffusion_engine.runtime.request import EndCause, GenerationRequest
+from diffusion_engine.runtime.request import GenerationRequest
+from diffusion_engine.runtime.statistics import EndCause
 
 
 class Reply:

@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -29,67 +29,14 @@ from diffusion_engine.decoding import (
 from diffusion_engine.models import Attention
 from diffusion_engine.runtime.attention import Segment
 from diffusion_engine.runtime.kv_cache import KVCache, PageTable
+from diffusion_engine.runtime.limits import Limits
 from diffusion_engine.runtime.pages import PAGE_TOKENS, OutOfPagesError
 from diffusion_engine.runtime.reply import Reply
-from diffusion_engine.runtime.request import (
-    EndCause,
-    EndEvent,
-    Event,
-    GenerationRequest,
-    RequestStatistics,
-    TextEvent,
-)
+from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, TextEvent
 from diffusion_engine.runtime.runner import Runner
+from diffusion_engine.runtime.statistics import EndCause, EngineStatistics, RequestStatistics
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What the engine takes on.
-
-    Attributes:
-        max_requests: run at the same time.
-        max_waiting: wait beyond those; the next one is refused.
-        prefill_rows: prompt tokens of one request in one step. Bounds how long a step takes, and a cancel with it.
-        timeout_s: of a request, in seconds since it was submitted.
-        prefix_cache: keep clean text for later requests.
-    """
-
-    max_requests: int = 8
-    max_waiting: int = 32
-    prefill_rows: int = 256
-    timeout_s: float = 120.0
-    prefix_cache: bool = True
-
-
-@dataclass
-class EngineStatistics:
-    """Totals since the start. Seconds are wall time.
-
-    Attributes:
-        ended: requests by cause.
-        forwards: forward passes.
-        forward_s: spent in them.
-        step_s: spent in steps, the forwards included; the difference is the engine's own overhead.
-        rows: packed in forwards.
-        prompt_tokens, cached_tokens, completion_tokens: of ended requests.
-        late_steps: steps that ran a request although they began after its cancel was asked for.
-        preempted: requests whose pages were taken for others and which started over.
-    """
-
-    ended: dict[EndCause, int] = field(default_factory=lambda: dict.fromkeys(EndCause, 0))
-    forwards: int = 0
-    forward_s: float = 0.0
-    step_s: float = 0.0
-    rows: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    accepted: int = 0
-    verifications: int = 0
-    late_steps: int = 0
-    preempted: int = 0
 
 
 @dataclass(eq=False)

@@ -70,6 +70,16 @@ def test_nan_logits_end_one_request_and_leave_no_trace(loaded: dict[str, Loaded]
     assert scheduler.cache.pool.free == scheduler.cache.pool.total
 
 
+def test_keys_of_a_request_with_nan_logits_are_not_shared(causal: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long prompt's first chunks have no logits that could be looked at: they must not outlive the request."""
+    scheduler = causal.scheduler(prefill_rows=16)
+    run = scheduler._runner.run
+    monkeypatch.setattr(scheduler._runner, "run", lambda segments: [logits * torch.nan for logits in run(segments)])
+    assert run_one(scheduler, causal.request(list(range(100)))).end.cause is EndCause.ERROR
+    assert scheduler.cache.prefix.pages == 0
+    assert scheduler.cache.pool.free == scheduler.cache.pool.total
+
+
 def test_a_request_that_takes_too_long_ends_by_the_clock(causal: Loaded) -> None:
     now = [0.0]
     scheduler = Scheduler(
