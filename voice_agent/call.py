@@ -8,31 +8,25 @@ What the language model sees is the conversation's business alone.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from livekit.agents import AgentSession, APIConnectOptions, TurnHandlingOptions, tts
-from livekit.agents.voice.agent_session import SessionConnectOptions
+from livekit.agents import AgentSession
 from livekit.agents.voice.events import AgentStateChangedEvent
 from livekit.agents.voice.io import PlaybackStartedEvent
-from livekit.agents.voice.speech_handle import SpeechHandle
 
-from voice_agent.agents.front_desk.agent import Conversation
 from voice_agent.dialogue import phrases as say
 from voice_agent.dialogue.listening import Listener
-from voice_agent.dialogue.nodes import CURRENT_REPLY, CallAgent
-from voice_agent.dialogue.phrases import Phrases
+from voice_agent.dialogue.nodes import CallAgent
 from voice_agent.dialogue.reply import Reply
+from voice_agent.dialogue.session import make_session
 from voice_agent.dialogue.turn_log import TurnLog
-from voice_agent.llm import LLM
-from voice_agent.stt.plugin import STT
+from voice_agent.dialogue.utterance import Utterance, speaking
+from voice_agent.services import Services
 from voice_agent.telemetry.clock import CallClock
-from voice_agent.telemetry.metrics import Metrics
 from voice_agent.telemetry.record import TurnRecord
-from voice_agent.telemetry.store import RecordStore
 from voice_agent.transports.audio_output import CaptionOutput
 from voice_agent.transports.base import Transport
 from voice_agent.transports.events import Message
@@ -46,14 +40,12 @@ from voice_agent.turn_taking import (
     Duck,
     Event,
     Final,
-    Floor,
     NoInput,
     NoInputTimer,
     Partial,
     PauseAgent,
     Preflight,
     ResumeAgent,
-    SilenceFloor,
     Speculate,
     SpeechEnd,
     SpeechStart,
@@ -66,61 +58,6 @@ logger = logging.getLogger(__name__)
 _TICK_S = 0.02
 _NOTICE_EVERY_S = 8.0
 _ABOUT_TO_BE_HEARD_S = 0.4
-_QUICK = APIConnectOptions(max_retry=0, timeout=2.0)
-
-
-@dataclass
-class Services:
-    """What calls share: one of each in the process.
-
-    Attributes:
-        model: The language model.
-        recognizer: Makes a call's recogniser.
-        voice: Makes a call's synthesizer.
-        phrases: Prepared audio.
-        conversation: Makes a call's dialogue.
-        store: The record.
-        metrics: Prometheus.
-        info: What ``/api/info`` says; goes into each call's record.
-        max_call_s: Longest time of a call (s).
-        floor: Makes a call's floor.
-    """
-
-    model: LLM
-    recognizer: Callable[[], STT]
-    voice: Callable[[], tts.TTS[Any]]
-    phrases: Phrases
-    conversation: Callable[[], Conversation]
-    store: RecordStore
-    metrics: Metrics
-    info: dict[str, str]
-    max_call_s: float = 900.0
-    floor: Callable[[], Floor] = SilenceFloor
-
-
-@dataclass
-class Utterance:
-    """Something the agent says.
-
-    Attributes:
-        turn: The turn its captions belong to.
-        handle: The session's handle.
-        reply: Where it comes from; None for a fixed phrase.
-        record: The turn's record, if it answers a turn.
-        caption: Its text so far, as captioned.
-        audible: Its first packet was sent.
-        over: It has ended or was stopped; what still comes of it doesn't count.
-        then_hang_up: Why the call ends after it; empty if it doesn't.
-    """
-
-    turn: int
-    handle: SpeechHandle
-    reply: Reply | None = None
-    record: TurnRecord | None = None
-    caption: str = ""
-    audible: bool = False
-    over: bool = False
-    then_hang_up: str = ""
 
 
 @dataclass
@@ -191,24 +128,7 @@ class Call:
     async def _begin(self) -> None:
         self._log.start(self._services.info)
         self.transport.send({"type": "info", "call_id": self.call_id, **self._services.info})
-        self._session = AgentSession(
-            stt=self._recognizer,
-            llm=self._services.model,
-            tts=self._voice,
-            vad=None,  # the listener has its own
-            turn_handling=TurnHandlingOptions(
-                turn_detection="manual",
-                preemptive_generation={"enabled": False},
-            ),
-            use_tts_aligned_transcript=True,
-            tts_text_transforms=None,
-            aec_warmup_duration=None,
-            user_away_timeout=None,
-            session_close_transcript_timeout=0.0,
-            conn_options=SessionConnectOptions(
-                llm_conn_options=_QUICK, tts_conn_options=_QUICK, max_unrecoverable_errors=1_000_000
-            ),
-        )
+        self._session = make_session(self._recognizer, self._services.model, self._voice)
         output = self.transport.output
         self._session.input.audio = self.transport.microphone
         self._session.output.audio = output
@@ -385,7 +305,7 @@ class Call:
         record = self._log.committed(text, self._listener.caller_audio_end_ms, reply)
         self._caption_caller(text, final=True)
 
-        handle = _speaking(reply, self._session.generate_reply, user_input=text)
+        handle = speaking(reply, self._session.generate_reply, user_input=text)
         self._begin_utterance(Utterance(record.turn, handle, reply, record))
 
     # The agent's side
@@ -394,7 +314,7 @@ class Call:
         """Say a fixed phrase."""
         if self._session is None or self._closing.task is not None:
             return
-        handle = _speaking(None, self._session.say, text)
+        handle = speaking(None, self._session.say, text)
         self._begin_utterance(Utterance(self._log.turns, handle, record=record, then_hang_up=then_hang_up))
 
     def _begin_utterance(self, utterance: Utterance) -> None:
@@ -498,13 +418,6 @@ class Call:
         self.transport.send({"type": "error", "code": code, "message": message})
         if self._utterance is None:
             self._say(say.TROUBLE)
-
-
-def _speaking(reply: Reply | None, begin: Callable[..., SpeechHandle], *args: Any, **named: Any) -> SpeechHandle:
-    """Begin a speech whose tasks inherit a context with ``reply``, so that the agent's nodes find it."""
-    context = contextvars.copy_context()
-    context.run(CURRENT_REPLY.set, reply)
-    return context.run(begin, *args, **named)
 
 
 def _number(value: object) -> float | None:

@@ -74,7 +74,11 @@ def engine_spec(address: EngineAddress, model: Path | None, dtype: str | None) -
         name="engine",
         command=[*_program("diffusion-engine", "diffusion_engine.cli"), *arguments],
         ready=ready,
-        environment={**_NO_SPINNING, "OMP_NUM_THREADS": str(max(1, min(8, len(os.sched_getaffinity(0)))))},
+        environment={
+            **_NO_SPINNING,
+            "OMP_NUM_THREADS": str(max(1, min(8, len(os.sched_getaffinity(0))))),
+            "DIFFUSION_ENGINE_API_KEY": "",  # for engines that others can reach; this one is ours alone
+        },
         nice=ENGINE_NICE,
         start_timeout_s=600.0,
     )

@@ -9,7 +9,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from voice_agent.call import Call, Services
+from voice_agent.call import Call
+from voice_agent.services import Services
 from voice_agent.transports.webrtc import BadOfferError, WebRtcTransport
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import httpx
 import uvicorn
 from livekit.agents import APIError
 
@@ -24,14 +23,15 @@ from voice_agent.agents.front_desk import facts, persona
 from voice_agent.agents.front_desk.agent import Conversation
 from voice_agent.agents.front_desk.facts import Restaurant
 from voice_agent.agents.front_desk.store import BookingStore
-from voice_agent.call import Services
 from voice_agent.config import Settings
 from voice_agent.dialogue.phrases import FIXED, Phrases
 from voice_agent.llm import LLM, Endpoint, Timeouts
 from voice_agent.server.app import create_app
+from voice_agent.server.endpoint_check import check_model, served_models
 from voice_agent.server.process import StartError, WatchedProcess
 from voice_agent.server.processes import EngineAddress, engine_spec, free_port, speech_spec
 from voice_agent.server.registry import CallRegistry
+from voice_agent.services import Services
 from voice_agent.speech.client import SpeechClient
 from voice_agent.stt.plugin import STT
 from voice_agent.telemetry.loop_lag import watch_loop_lag
@@ -137,7 +137,7 @@ class Server:
         stack.push_async_callback(process.stop)
         tell(f"starting the engine with {settings.model or 'the embedded model'} ...")
         await process.start()
-        (name, *_) = await _models(address.base_url)
+        (name, *_) = await served_models(address.base_url, proxies=False)
         return Endpoint(address.base_url, name, extensions=True, timeouts=timeouts)
 
     def _on_speech(self, up: bool) -> None:
@@ -269,41 +269,6 @@ def _open_records(folder: Path) -> RecordStore:
         return RecordStore(folder / "calls.sqlite")
     except (OSError, sqlite3.Error) as error:
         raise StartError(f"the records in {folder} can't be opened ({error}): choose --record-dir") from error
-
-
-async def _models(base_url: str, key: str = "") -> list[str]:
-    """The names of the models that an endpoint serves."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx.AsyncClient(timeout=5.0) as http:
-        response = await http.get(f"{base_url}/models", headers=headers)
-        response.raise_for_status()
-        return [str(model["id"]) for model in response.json()["data"]]
-
-
-async def check_model(endpoint: Endpoint) -> None:
-    """Tell a wrong name or address before the first caller does.
-
-    Raises:
-        StartError: the endpoint can't be reached, refuses the key, or doesn't know the model.
-    """
-    try:
-        names = await _models(endpoint.base_url, endpoint.api_key)
-    except httpx.HTTPStatusError as error:
-        if error.response.status_code in (401, 403):
-            raise StartError(
-                f"{endpoint.base_url} refuses the key: set VOICE_AGENT_LLM_API_KEY to a valid one"
-            ) from error
-        tell(f"  {endpoint.base_url} lists no models ({error.response.status_code}); its first answer will show")
-        return
-    except httpx.TransportError as error:
-        raise StartError(f"{endpoint.base_url} can't be reached ({error}): check --llm-url") from error
-    except (ValueError, KeyError, TypeError):
-        tell(f"  {endpoint.base_url} lists no models that can be read; its first answer will show")
-        return
-    if names and endpoint.model not in names:
-        raise StartError(
-            f"{endpoint.base_url} has no model {endpoint.model!r}: choose --llm-model from {', '.join(names[:10])}"
-        )
 
 
 def _version() -> str:

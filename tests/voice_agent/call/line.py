@@ -21,9 +21,10 @@ from tests.voice_agent.transports.peer import until
 from voice_agent.agents.front_desk import facts
 from voice_agent.agents.front_desk.agent import Conversation
 from voice_agent.agents.front_desk.store import BookingStore
-from voice_agent.call import Call, Services
+from voice_agent.call import Call
 from voice_agent.dialogue.phrases import FIXED, Phrases
 from voice_agent.llm import LLM, Endpoint, Timeouts
+from voice_agent.services import Services
 from voice_agent.speech.client import SpeechClient
 from voice_agent.stt.plugin import STT
 from voice_agent.telemetry.metrics import Metrics

@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.requests import ClientDisconnect
 
 Body = dict[str, Any]
 
@@ -46,7 +47,11 @@ class Endpoint:
 
         @app.post("/v1/chat/completions")
         async def complete(request: Request) -> Any:
-            body = await request.json()
+            try:
+                body = await request.json()
+            except ClientDisconnect:  # dropped before it had arrived
+                self.abandoned += 1
+                return JSONResponse({}, 499)
             self.bodies.append(body)
             reply = self.script(body)
             if reply.status != 200:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.voice_agent.llm.scripted_endpoint import Reply, scripted_endpoint
 from voice_agent.llm import Endpoint
+from voice_agent.server.endpoint_check import check_model
 from voice_agent.server.process import StartError
-from voice_agent.server.serve import check_model
 
 NO_SECRETS = {key: value for key, value in os.environ.items() if not key.startswith("VOICE_AGENT_")}
 
