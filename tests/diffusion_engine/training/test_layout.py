@@ -61,10 +61,8 @@ def test_a_row_sees_the_clean_text_before_it_and_its_own_block(dialogue: Dialogu
     visible = collate([rows, shorter]).visible[0, 0]
     for i in range(len(rows)):
         for j in range(len(rows)):
-            if rows.block[j] == CLEAN:
-                expected = rows.positions[j] <= rows.anchor[i]
-            else:
-                expected = rows.block[i] == rows.block[j]
+            same_block = rows.block[i] == rows.block[j]
+            expected = rows.positions[j] <= rows.anchor[i] if rows.block[j] == CLEAN else same_block
             assert bool(visible[i, j]) == expected
 
 
