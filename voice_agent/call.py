@@ -132,7 +132,7 @@ class Call:
         output = self.transport.output
         self._session.input.audio = self.transport.microphone
         self._session.output.audio = output
-        self._session.output.transcription = CaptionOutput(output.playback, self._on_agent_words)
+        self._session.output.transcription = CaptionOutput(self._on_agent_words)
         self._session.on("agent_state_changed", self._on_agent_state)
         output.on("playback_started", self._on_audible)
         agent = CallAgent(

@@ -1,4 +1,4 @@
-"""livekit-agents' audio output over a :class:`Playback`, and the text output that times the agent's words."""
+"""livekit-agents' audio output over a :class:`Playback`, and the text output that captions the agent's words."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from collections.abc import Callable
 
 import numpy as np
 from livekit import rtc
-from livekit.agents.types import TimedString
+from livekit.agents.types import USERDATA_TIMED_TRANSCRIPT
 from livekit.agents.utils import is_given
 from livekit.agents.voice import io
 
-from voice_agent.transports.playback import SAMPLE_RATE_HZ, Playback, Segment
+from voice_agent.transports.playback import SAMPLE_RATE_HZ, Playback, Samples, Segment
 
 DUCKED_GAIN = 0.25
 """Amplitude of the agent's voice while the caller makes a sound (-12 dB)."""
 
 
 class PlaybackOutput(io.AudioOutput):
-    """What the session speaks into. Mono, 48 kHz; the session resamples to it.
+    """What the session speaks into; it takes frames of any rate and plays them mono, at 48 kHz.
 
     Every flushed segment is answered by exactly one ``playback_finished``, with the time that was really played and,
-    where the words' times are known, the words that were heard.
+    where the words' times are known, the words that were heard. The times come on the frames themselves (the session's
+    own resampler would drop them), so words can't be credited to another segment's audio.
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            label="Playback", capabilities=io.AudioOutputCapabilities(pause=True), sample_rate=SAMPLE_RATE_HZ
-        )
+        super().__init__(label="Playback", capabilities=io.AudioOutputCapabilities(pause=True), sample_rate=None)
         self.playback = Playback(self._started, self._finished)
+        self._resampler: rtc.AudioResampler | None = None
+        self._resampled_hz = 0
 
     def _started(self, segment: Segment) -> None:
         self.on_playback_started(created_at=time.time())
@@ -42,18 +43,30 @@ class PlaybackOutput(io.AudioOutput):
 
     async def capture_frame(self, frame: rtc.AudioFrame) -> None:
         """Queue a frame; several seconds may come at once."""
-        if frame.sample_rate != SAMPLE_RATE_HZ:
-            raise ValueError(f"the audio output takes {SAMPLE_RATE_HZ} Hz, not {frame.sample_rate}")
         await super().capture_frame(frame)
         samples = np.frombuffer(frame.data, np.int16)
         if frame.num_channels != 1:
             samples = samples.reshape(-1, frame.num_channels).mean(axis=1).astype(np.int16)
-        self.playback.capture(samples.copy())
+        self.playback.capture(self._at_48_khz(samples.copy(), frame.sample_rate))
+        for word in frame.userdata.get(USERDATA_TIMED_TRANSCRIPT, []):
+            if is_given(word.end_time):
+                self.playback.add_word(str(word), float(word.end_time))
 
     def flush(self) -> None:
         """The segment is complete."""
         super().flush()
+        if self._resampler is not None:
+            self.playback.capture(_joined(self._resampler.flush()))
+            self._resampler = None
         self.playback.flush()
+
+    def _at_48_khz(self, samples: Samples, rate_hz: int) -> Samples:
+        """Resample; the resampler keeps a few samples back until the segment is flushed."""
+        if rate_hz == SAMPLE_RATE_HZ or not samples.size:
+            return samples
+        if self._resampler is None or self._resampled_hz != rate_hz:
+            self._resampler, self._resampled_hz = rtc.AudioResampler(rate_hz, SAMPLE_RATE_HZ), rate_hz
+        return _joined(self._resampler.push(bytearray(samples.tobytes())))
 
     def clear_buffer(self) -> None:
         """Stop at once."""
@@ -75,23 +88,24 @@ class PlaybackOutput(io.AudioOutput):
 
 
 class CaptionOutput(io.TextOutput):
-    """The agent's words on their way to the page; words with times are noted beside the audio they belong to.
+    """The agent's words on their way to the page.
 
     Args:
-        playback: Where the audio of the words goes.
         on_text: Called with each piece of text as it comes.
     """
 
-    def __init__(self, playback: Playback, on_text: Callable[[str], None]) -> None:
+    def __init__(self, on_text: Callable[[str], None]) -> None:
         super().__init__(label="Captions", next_in_chain=None)
-        self._playback = playback
         self._on_text = on_text
 
     async def capture_text(self, text: str) -> None:
         """Take the next piece of the utterance's text."""
-        if isinstance(text, TimedString) and is_given(text.end_time):
-            self._playback.add_word(str(text), float(text.end_time))
         self._on_text(str(text))
 
     def flush(self) -> None:
         """The utterance's text is complete."""
+
+
+def _joined(frames: list[rtc.AudioFrame]) -> Samples:
+    parts = [np.frombuffer(frame.data, np.int16) for frame in frames]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int16)

@@ -92,10 +92,14 @@ class Playback:
             self._capturing.chunks.append(samples)
 
     def add_word(self, word: str, end_s: float) -> None:
-        """Note that ``word`` ends ``end_s`` (s) into the segment under way (or the latest one)."""
-        segment = self._capturing or (self._segments[-1] if self._segments else None)
-        if segment is not None:
-            segment.words.append((word, end_s))
+        """Note that ``word`` ends ``end_s`` (s) into the segment under way; words come with their audio.
+
+        Raises:
+            RuntimeError: no segment is under way.
+        """
+        if self._capturing is None:
+            raise RuntimeError(f"the word {word!r} came without its audio")
+        self._capturing.words.append((word, end_s))
 
     def flush(self) -> None:
         """The segment under way is complete."""

@@ -9,15 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from livekit import rtc
-from livekit.agents.types import TimedString
+from livekit.agents.types import USERDATA_TIMED_TRANSCRIPT, TimedString
 from livekit.agents.voice import io
 
-from voice_agent.transports.audio_output import CaptionOutput, PlaybackOutput
+from voice_agent.transports.audio_output import PlaybackOutput
 from voice_agent.transports.playback import FRAME_SAMPLES, SAMPLE_RATE_HZ, Playback, Segment
 
 
 def voice(seconds: float, level: int = 10_000) -> np.ndarray[tuple[int], np.dtype[np.int16]]:
     return np.full(round(seconds * SAMPLE_RATE_HZ), level, np.int16)
+
+
+def spoken(word: str, seconds: float, *, end_s: float, rate_hz: int = SAMPLE_RATE_HZ) -> rtc.AudioFrame:
+    samples = np.full(round(seconds * rate_hz), 10_000, np.int16)
+    times = [TimedString(word, start_time=end_s - seconds, end_time=end_s)]
+    return rtc.AudioFrame(samples.tobytes(), rate_hz, 1, samples.size, userdata={USERDATA_TIMED_TRANSCRIPT: times})
 
 
 class Recorder:
@@ -168,12 +174,10 @@ def test_case_21_heard_words_are_those_whose_audio_had_ended(tenths: int) -> Non
 
     async def session() -> None:
         output = PlaybackOutput()
-        captions = CaptionOutput(output.playback, lambda text: None)
         finished: list[io.PlaybackFinishedEvent] = []
         output.on("playback_finished", finished.append)
-        await output.capture_frame(rtc.AudioFrame(voice(3.0).tobytes(), SAMPLE_RATE_HZ, 1, 3 * SAMPLE_RATE_HZ))
         for word, end_s in said:
-            await captions.capture_text(TimedString(word, start_time=end_s - 0.3, end_time=end_s))
+            await output.capture_frame(spoken(word, 0.3, end_s=end_s))
         output.flush()
         for _ in range(5 * tenths):
             output.playback.pull()
@@ -187,6 +191,46 @@ def test_case_21_heard_words_are_those_whose_audio_had_ended(tenths: int) -> Non
             assert heard == [word.strip() for word, _ in said[: len(heard)]]
         else:
             assert not event.interrupted
+
+    asyncio.run(session())
+
+
+@pytest.mark.parametrize("rate_hz", [16_000, 22_050, SAMPLE_RATE_HZ])
+def test_a_segment_of_any_rate_is_played_in_full_with_its_words(rate_hz: int) -> None:
+    async def session() -> None:
+        output = PlaybackOutput()
+        finished: list[io.PlaybackFinishedEvent] = []
+        output.on("playback_finished", finished.append)
+        for number in range(2):
+            for part in range(5):
+                word = f"{number}.{part} "
+                await output.capture_frame(spoken(word, 0.1, end_s=0.1 * (part + 1), rate_hz=rate_hz))
+            output.flush()
+        while output.playback.current is not None:
+            segment = output.playback.current
+            output.playback.pull()
+        assert [event.playback_position for event in finished] == [pytest.approx(0.5, abs=0.002)] * 2
+        assert segment.heard_text() == "1.0 1.1 1.2 1.3 1.4 "
+
+    asyncio.run(session())
+
+
+def test_words_of_a_segment_that_was_stopped_do_not_reach_the_next() -> None:
+    async def session() -> None:
+        output = PlaybackOutput()
+        finished: list[io.PlaybackFinishedEvent] = []
+        output.on("playback_finished", finished.append)
+        await output.capture_frame(spoken("lost ", 0.1, end_s=0.1))
+        output.clear_buffer()
+        await output.capture_frame(spoken("too ", 0.1, end_s=0.2))
+        output.flush()
+        await output.capture_frame(spoken("heard ", 0.02, end_s=0.02))
+        output.flush()
+        segment = output.playback.current
+        assert segment is not None
+        output.playback.pull()
+        assert segment.heard_text() == "heard "
+        assert [event.synchronized_transcript for event in finished] == ["", None]
 
     asyncio.run(session())
 
