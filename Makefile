@@ -70,6 +70,7 @@ web-test: web/dist/index.html system-packages
 	npm --prefix web run typecheck
 	npm --prefix web test
 	npm --prefix web run e2e
+	npm --prefix web run e2e:call
 
 # The tests need a browser and a voice that isn't the agent's own. Nothing else does.
 system-packages:

@@ -45,7 +45,7 @@ def embedded_model_folder(adapter: Path = SHIPPED) -> Path:
     digest = hashlib.sha256(f"{FORMAT}".encode())
     for path in (weights, adapter / "chat_template.jinja"):
         digest.update(path.read_bytes())
-    return user_cache_path("diffusion-engine") / f"{MODEL_NAME}-{digest.hexdigest()[:12]}"
+    return user_cache_path("diffusion-engine") / digest.hexdigest()[:12] / MODEL_NAME
 
 
 def prepare(adapter: Path = SHIPPED, *, report: Report = print) -> Path:
