@@ -64,19 +64,26 @@ class ChatTemplate:
         except (OSError, ValueError, TypeError, KeyError, TemplateError) as broken:
             raise CheckpointError(path, f"no usable chat template ({broken})", field="chat_template") from broken
 
-    def render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:
-        """The prompt, up to where the assistant speaks.
+    def render(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None = None,
+        *,
+        generation_prompt: bool = True,
+    ) -> str:
+        """The messages as text.
 
         Args:
             messages: in OpenAI's shape.
             tools: in OpenAI's shape, or None.
+            generation_prompt: go on to where the assistant speaks.
 
         Raises:
             ChatTemplateError: the template refuses the messages, in its own words.
         """
         try:
             return self._template.render(
-                messages=messages, tools=tools, add_generation_prompt=True, **self._special_tokens
+                messages=messages, tools=tools, add_generation_prompt=generation_prompt, **self._special_tokens
             )
         except TemplateError as refused:
             raise ChatTemplateError(str(refused)) from refused

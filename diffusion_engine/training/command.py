@@ -76,11 +76,11 @@ def train(team: Team, args: argparse.Namespace) -> int:
     """One process's part of the run; returns the exit status."""
     import torch
 
+    from diffusion_engine.chat.template import ChatTemplate
     from diffusion_engine.checkpoints.assemble import SHIPPED, base_model
     from diffusion_engine.checkpoints.base import BaseModel, base_file
     from diffusion_engine.training.data import read_chats, tokenize
     from diffusion_engine.training.loop import Trainer, TrainingConfig
-    from diffusion_engine.training.template import renderer
 
     say = print if team.index == 0 else _quiet
     torch.set_num_threads(max(1, args.threads // team.size))
@@ -94,10 +94,11 @@ def train(team: Team, args: argparse.Namespace) -> int:
         return 2
     digest = hashlib.sha256(b"".join(json.dumps(chat, ensure_ascii=False).encode() for chat in chats)).hexdigest()
     base = BaseModel(base_file())
-    tokenizer, render = base.tokenizer(), renderer(SHIPPED / "chat_template.jinja")
-    dialogues = [tokenize(chat["messages"], render, tokenizer) for chat in chats]
+    tokenizer = base.tokenizer()
+    template = ChatTemplate((SHIPPED / "chat_template.jinja").read_text(encoding="utf-8"), special_tokens={})
+    dialogues = [tokenize(chat["messages"], template, tokenizer) for chat in chats]
     # A file has no splits: what it holds was trained on.
-    held_out = [] if Path(args.data).is_file() else [tokenize(chat["messages"], render, tokenizer) for chat in held]
+    held_out = [] if Path(args.data).is_file() else [tokenize(chat["messages"], template, tokenizer) for chat in held]
     lengths = sorted(len(dialogue.tokens) for dialogue in dialogues)
     say(
         f"{len(dialogues)} dialogues, sha256 {digest[:16]}, {sum(lengths):,} tokens, "

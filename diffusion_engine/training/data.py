@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from diffusion_engine.chat.template import ChatTemplate
+
 Chat = dict[str, Any]
-Render = Callable[[list[dict[str, Any]]], str]
 
 ASSISTANT_WEIGHT = 1.0
 CALLER_WEIGHT = 0.2
@@ -34,16 +35,16 @@ class Dialogue:
     replies: tuple[tuple[int, int], ...]
 
 
-def tokenize(messages: list[dict[str, Any]], render: Render, tokenizer: Tokenizer) -> Dialogue:
+def tokenize(messages: list[dict[str, Any]], template: ChatTemplate, tokenizer: Tokenizer) -> Dialogue:
     """Render a chat and mark what is learned: the assistant's messages, and the first line of the caller's.
 
     Args:
         messages: OpenAI-shaped, tool calls included. A reply with `"weight": 0` is there to be read, not to be learned:
             one that the caller cut off.
-        render: the checkpoint's chat template, without a generation prompt.
+        template: the checkpoint's.
         tokenizer: the checkpoint's; `<|im_start|>` and `<|im_end|>` must be single tokens.
     """
-    ids = tokenizer.encode(render(messages), add_special_tokens=False).ids
+    ids = tokenizer.encode(template.render(messages, generation_prompt=False), add_special_tokens=False).ids
     start, end, newline = (_single_token(tokenizer, text) for text in ("<|im_start|>", "<|im_end|>", "\n"))
     weights = [0.0] * len(ids)
     replies: list[tuple[int, int]] = []

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
+from diffusion_engine.chat.template import ChatTemplate
 from diffusion_engine.checkpoints.assemble import SHIPPED
 from diffusion_engine.checkpoints.base import BaseModel, base_file
 from diffusion_engine.training.data import ASSISTANT_WEIGHT, CALLER_WEIGHT, read_chats, tokenize
-from diffusion_engine.training.template import renderer
 
+TEMPLATE = ChatTemplate((SHIPPED / "chat_template.jinja").read_text(), special_tokens={})
 MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "content": "front desk"},
     {"role": "user", "content": "table for two\n(heard: party 2)"},
@@ -35,7 +36,7 @@ def tokenizer() -> Tokenizer:
 
 
 def test_the_assistants_messages_are_supervised_to_their_end_token(tokenizer: Tokenizer) -> None:
-    dialogue = tokenize(MESSAGES, renderer(SHIPPED / "chat_template.jinja"), tokenizer)
+    dialogue = tokenize(MESSAGES, TEMPLATE, tokenizer)
     texts = [tokenizer.decode(dialogue.tokens[a:b], skip_special_tokens=False) for a, b in dialogue.replies]
     call = '<tool_call>\n{"name": "opening_hours", "arguments": {"date": "any"}}\n</tool_call><|im_end|>'
     assert texts == [call, "from noon to ten.<|im_end|>"]
@@ -44,23 +45,22 @@ def test_the_assistants_messages_are_supervised_to_their_end_token(tokenizer: To
 
 
 def test_the_callers_line_is_supervised_to_its_end_and_the_note_is_not(tokenizer: Tokenizer) -> None:
-    dialogue = tokenize(MESSAGES, renderer(SHIPPED / "chat_template.jinja"), tokenizer)
+    dialogue = tokenize(MESSAGES, TEMPLATE, tokenizer)
     learned = [t for t, w in zip(dialogue.tokens, dialogue.weights, strict=True) if w == CALLER_WEIGHT]
     assert tokenizer.decode(learned) == "table for two\n"
 
 
 def test_a_reply_that_was_cut_off_is_read_but_not_learned(tokenizer: Tokenizer) -> None:
     cut = [*MESSAGES[:-1], {"role": "assistant", "content": "from noon", "weight": 0}]
-    dialogue = tokenize(cut, renderer(SHIPPED / "chat_template.jinja"), tokenizer)
+    dialogue = tokenize(cut, TEMPLATE, tokenizer)
     assert len(dialogue.replies) == 1
     assert dialogue.weights[-4:] == (0.0,) * 4
 
 
 def test_the_next_turns_prompt_begins_with_what_was_already_said(tokenizer: Tokenizer) -> None:
     """So that a conversation's prefix can stay in the cache."""
-    render = renderer(SHIPPED / "chat_template.jinja")
-    whole = tokenize(MESSAGES, render, tokenizer).tokens
-    first = tokenize(MESSAGES[:3], render, tokenizer).tokens
+    whole = tokenize(MESSAGES, TEMPLATE, tokenizer).tokens
+    first = tokenize(MESSAGES[:3], TEMPLATE, tokenizer).tokens
     assert whole[: len(first)] == first
 
 
