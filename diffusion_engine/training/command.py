@@ -21,8 +21,8 @@ The run that made the shipped adapter:
   python -m diffusion_engine.training --dtype bf16 --processes 2 --out out/training/front-desk
 
 on two CPU cores with AMX; the model card beside the adapter has its tokens, time, loss curve and scores. A run that was
-stopped goes on where it last saved: give the same command again. On a machine without bf16 matrix units use --dtype fp32,
-whose losses stayed within two per cent over the twelve steps on which both were compared.
+stopped goes on where it last saved: give the same command again. On a machine without bf16 matrix units use fp32, whose
+losses stayed within two per cent over the twelve steps on which both were compared.
 
 A short run, to see it work (about a minute):
 
