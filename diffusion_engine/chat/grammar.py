@@ -16,6 +16,7 @@ from llguidance import LLMatcher
 
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import Constraint
+from diffusion_engine.decoding.closing import Closer
 
 TOOL_CALL_OPEN = "<tool_call>"
 TOOL_CALL_CLOSE = "</tool_call>"
@@ -83,6 +84,8 @@ class GrammarCompiler:
         """Build the grammar engine's view of the vocabulary (tens of milliseconds)."""
         self._tokenizer = tokenizer.grammar_tokenizer
         self._vocab_size = vocab_size
+        self._end_tokens = tokenizer.eos_token_ids
+        self._closer = Closer(self._tokenizer, vocab_size)
         self._matchers: OrderedDict[str, LLMatcher] = OrderedDict()
 
     def __contains__(self, grammar: str) -> bool:
@@ -104,7 +107,7 @@ class GrammarCompiler:
             if len(self._matchers) > _CACHE_SIZE:
                 self._matchers.popitem(last=False)
         self._matchers.move_to_end(grammar)
-        return Constraint(matcher.deep_copy(), self._vocab_size)
+        return Constraint(matcher.deep_copy(), self._vocab_size, self._closer, self._end_tokens)
 
 
 def _call_body(tool: dict[str, Any]) -> str:

@@ -133,7 +133,7 @@ class CausalDecoder:
         if self._constraint is None:
             tokens = [pick(logits, self._sampling, position)]
         else:
-            token = pick(self._constraint.mask(logits), self._sampling, position)
+            token = self._constraint.pick(logits, lambda row, attempt: pick(row, self._sampling, position, attempt))
             tokens = [token]
             if token not in self._config.eos_token_ids:
                 tokens += self._constraint.take(token)

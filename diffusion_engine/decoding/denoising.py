@@ -116,7 +116,10 @@ class BlockDecoder:
             ]
         if self._constraint is not None:
             # All before the leftmost mask is final: there, and only there, the grammar's state is known.
-            candidates[0] = pick(self._constraint.mask(logits[0]), sampling, self._start + masked[0], self._step + 1)
+            position, step = self._start + masked[0], self._step + 1
+            candidates[0] = self._constraint.pick(
+                logits[0], lambda row, attempt: pick(row, sampling, position, step + (attempt << 12))
+            )
         return [int(token) for token in candidates]
 
     def _release(self) -> list[int]:
