@@ -279,7 +279,10 @@ class Scheduler:
             sequence.statistics.first_token = self._clock()
         if text:
             self._events.append((sequence.request.id, TextEvent(text, sequence.statistics)))
-        if sequence.reply.end is not None:
+        # A document whose last token is the budget's last one is complete, not cut.
+        cut = sequence.reply.end in (EndCause.LENGTH, EndCause.CONTEXT) and sequence.decoder.complete
+        whole = cut and len(sequence.decoder.text) == len(sequence.request.prompt) + sequence.reply.tokens
+        if sequence.reply.end is not None and not whole:
             self._end(sequence, sequence.reply.end)
         elif sequence.decoder.complete:
             self._end(sequence, EndCause.PREFILLED if sequence.request.prefill_only else EndCause.COMPLETE)
