@@ -13,6 +13,78 @@ class Attention(StrEnum):
     """Its own block and every earlier one: finished blocks can be cached exactly."""
     CAUSAL = "causal"
     """Itself and what stands before it: clean text is cached exactly, token by token."""
+    BIDIRECTIONAL = "bidirectional"
+    """The whole canvas, masks to its right included: keys and values change with every step, nothing is shared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yarn:
+    """Rotary frequencies stretched to a longer context (Peng et al. 2023, arXiv 2309.00071).
+
+    Attributes:
+        factor: of the stretch.
+        original_positions: context of the body before it.
+        beta_fast: rotations over the original context from which on a frequency is kept.
+        beta_slow: rotations up to which a frequency is divided by `factor`.
+        attention_factor: multiplies cosines and sines.
+        truncate: round the borders of the ramp to whole frequencies.
+    """
+
+    factor: float
+    original_positions: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float = 1.0
+    truncate: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryScaling:
+    """Llama 4's scaling: a query at position p is multiplied by 1 + beta * log(1 + floor(p / original_positions))."""
+
+    beta: float
+    original_positions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experts:
+    """Routed experts beside a layer's gated feed-forward, which then is the shared expert.
+
+    A token's scores are the sigmoids of its router logits. The best `per_token` experts are chosen by score plus a
+    learned bias, among the `groups_per_token` groups whose two best experts have the largest sum; the bias chooses
+    only, the weights are the scores themselves, normalised and scaled (DeepSeek-V3, arXiv 2412.19437).
+
+    Attributes:
+        count: experts of a layer.
+        per_token: experts that a token goes through.
+        groups: that divide the experts evenly.
+        groups_per_token: groups that a token may choose from.
+        scaling: of the weights after normalisation.
+        intermediate_size: width inside one expert.
+        shared_intermediate_size: width inside the shared expert.
+        first_layer: layers before it have the plain feed-forward only.
+    """
+
+    count: int
+    per_token: int
+    groups: int
+    groups_per_token: int
+    scaling: float
+    intermediate_size: int
+    shared_intermediate_size: int
+    first_layer: int
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, naming the field, for a shape that no model has."""
+        for name in ("count", "per_token", "groups", "intermediate_size", "shared_intermediate_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"experts: {name} must be at least 1, not {getattr(self, name)}")
+        if self.count % self.groups or self.count // self.groups < 2:
+            raise ValueError(f"experts: {self.groups} groups must divide {self.count} experts, two or more in each")
+        if not 1 <= self.groups_per_token <= self.groups:
+            raise ValueError(f"experts: groups_per_token must be from 1 to {self.groups}, not {self.groups_per_token}")
+        if self.per_token > self.groups_per_token * self.count // self.groups:
+            raise ValueError(f"experts: {self.per_token} a token are more than its groups hold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +113,11 @@ class ModelConfig:
             is `mask_token_ids[j]`, and a block can't be longer than there are ids. Ids at or above `vocab_size` exist
             only as input.
         eos_token_ids: ids that end a reply.
+        sub_block_length: a block is denoised in parts of this length, left to right; None for the block as a whole.
+        rotary_dim: leading dimensions of a head that are rotated; None for all.
+        yarn: stretching of the rotary frequencies, or None.
+        query_scaling: of late positions, or None.
+        experts: of a mixture of experts, or None.
     """
 
     family: str
@@ -62,6 +139,11 @@ class ModelConfig:
     block_length: int
     mask_token_ids: tuple[int, ...]
     eos_token_ids: tuple[int, ...]
+    sub_block_length: int | None = None
+    rotary_dim: int | None = None
+    yarn: Yarn | None = None
+    query_scaling: QueryScaling | None = None
+    experts: Experts | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError, naming the field, for a shape that no model has."""
@@ -80,8 +162,8 @@ class ModelConfig:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads ({self.num_kv_heads}) must divide num_heads ({self.num_heads})")
-        if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even for the rotary embedding, not {self.head_dim}")
+        if self.rotated % 2 or not 0 < self.rotated <= self.head_dim:
+            raise ValueError(f"the rotary embedding needs an even part of head_dim, not {self.rotated}")
         if not self.mask_token_ids:
             raise ValueError("mask_token_ids must name at least one id")
         if len(self.mask_token_ids) > 1 and self.block_length > len(self.mask_token_ids):
@@ -91,6 +173,23 @@ class ModelConfig:
         for eos in self.eos_token_ids:
             if not 0 <= eos < self.vocab_size:
                 raise ValueError(f"eos_token_ids: {eos} is outside the vocabulary of {self.vocab_size}")
+        if min(self.mask_token_ids) < 0:
+            raise ValueError(f"mask_token_ids: {min(self.mask_token_ids)} is no token")
+
+    @property
+    def rotated(self) -> int:
+        """Dimensions of a head that are rotated."""
+        return self.head_dim if self.rotary_dim is None else self.rotary_dim
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether a layer has routed experts."""
+        return self.experts is not None and layer >= self.experts.first_layer
+
+    def feed_forward_size(self, layer: int) -> int:
+        """Width inside a layer's gated feed-forward: of the shared expert where there are routed ones."""
+        if self.experts is not None and self.has_experts(layer):
+            return self.experts.shared_intermediate_size
+        return self.intermediate_size
 
     @property
     def num_embeddings(self) -> int:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from diffusion_engine.models.config import ModelConfig
 from diffusion_engine.models.errors import CheckpointError
-from diffusion_engine.models.registry import FAMILIES, Family
-from diffusion_engine.models.transformer import Transformer, rotary_table
+from diffusion_engine.models.family import Family
+from diffusion_engine.models.positions import rotary_table
+from diffusion_engine.models.registry import FAMILIES
+from diffusion_engine.models.tensors import TensorFiles, read_json
+from diffusion_engine.models.transformer import Transformer
+
+logger = logging.getLogger(__name__)
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -26,17 +30,23 @@ def read_config(folder: Path) -> tuple[ModelConfig, Family]:
         CheckpointError: there is none, it is no JSON, the family is unknown, or a field is missing or impossible.
     """
     path = folder / "config.json"
-    raw = _read_json(path)
+    raw = read_json(path)
     family = FAMILIES.get(str(raw.get("model_type")))
     if family is None:
         known = ", ".join(sorted(FAMILIES))
         raise CheckpointError(path, f"unknown family {raw.get('model_type')!r}; known: {known}", field="model_type")
+    if raw.get("mask_token_id") is None:
+        raw |= _mask_of_tokenizer(folder, family)
     try:
-        return family.config(raw), family
+        config = family.config({key: value for key, value in raw.items() if value is not None})
     except KeyError as missing:
         raise CheckpointError(path, "this field is missing", field=str(missing.args[0])) from missing
     except (TypeError, ValueError) as wrong:
         raise CheckpointError(path, str(wrong)) from wrong
+    published = family.published_mask_id
+    if published is not None and config.vocab_size > published and config.mask_token_ids != (published,):
+        logger.warning("%s: mask id %s, but published %s has %d", path, config.mask_token_ids, family.name, published)
+    return config, family
 
 
 def load_model(folder: Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Transformer:
@@ -54,13 +64,11 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32, device: str 
         CheckpointError: as `read_config`; or a tensor is missing, misshapen or unreadable.
     """
     config, family = read_config(folder)
-    files = _tensor_files(folder)
-    needed = {name for names in family.weights(config).values() for name in names}
-    tensors = {name: _read_tensor(folder, files, name) for name in sorted(needed)}
+    tensors = TensorFiles(folder)
     try:
         return load_state(config, family, tensors, dtype=dtype, device=device)
     except ShapeError as wrong:
-        raise CheckpointError(files[wrong.names[0]], str(wrong), field=" + ".join(wrong.names)) from wrong
+        raise CheckpointError(tensors.file_of(wrong.names[0]), str(wrong), field=" + ".join(wrong.names)) from wrong
 
 
 class ShapeError(ValueError):
@@ -70,8 +78,8 @@ class ShapeError(ValueError):
         names: the checkpoint's names of the tensors that make up the parameter.
     """
 
-    def __init__(self, names: tuple[str, ...], got: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-        super().__init__(f"shape {got}, but config.json asks for {wanted}")
+    def __init__(self, names: tuple[str, ...], got: list[tuple[int, ...]], wanted: tuple[int, ...]) -> None:
+        super().__init__(f"shape {' and '.join(map(str, got))}, but config.json asks for {wanted}")
         self.names = names
 
 
@@ -94,51 +102,32 @@ def load_state(
     """
     with torch.device("meta"):
         model = Transformer(config)
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    parameters, precise = dict(model.named_parameters()), model.precise_parameters
     state: dict[str, Tensor] = {}
     for ours, theirs in family.weights(config).items():
-        joined = torch.cat([tensors[name] for name in theirs]) if len(theirs) > 1 else tensors[theirs[0]]
-        if tuple(joined.shape) != shapes[ours]:
-            raise ShapeError(theirs, tuple(joined.shape), shapes[ours])
-        state[ours] = joined.to(dtype=dtype, device=device)
+        parts = [tensors[name] for name in theirs]
+        wanted = tuple(parameters[ours].shape)
+        rows = sum(part.shape[0] for part in parts if part.ndim)
+        if any(part.shape[1:] != wanted[1:] or not part.ndim for part in parts) or rows != wanted[0]:
+            raise ShapeError(theirs, [tuple(part.shape) for part in parts], wanted)
+        joined = torch.cat(parts) if len(parts) > 1 else parts[0]
+        # A router's choice hangs on small differences: it stays in the precision that it is computed in.
+        kept = torch.float32 if ours in precise else dtype
+        state[ours] = joined.to(dtype=kept, device=device)
     model.load_state_dict(state, assign=True)
     model.cos, model.sin = rotary_table(config, torch.device(device))
     return model.eval().requires_grad_(False)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as missing:
-        raise CheckpointError(path, "no such file; is this a checkpoint folder?") from missing
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as broken:
-        raise CheckpointError(path, f"not readable as JSON ({broken})") from broken
-    if not isinstance(raw, dict):
-        raise CheckpointError(path, "must hold a JSON object")
-    return raw
-
-
-def _tensor_files(folder: Path) -> dict[str, Path]:
-    """Which file holds which tensor."""
-    files: dict[str, Path] = {}
-    paths = sorted(folder.glob("*.safetensors"))
-    if not paths:
-        raise CheckpointError(folder, "holds no *.safetensors file")
-    for path in paths:
-        try:
-            with safe_open(path, framework="pt") as file:
-                files.update(dict.fromkeys(file.keys(), path))
-        except (SafetensorError, OSError) as broken:
-            raise CheckpointError(path, f"damaged or truncated ({broken}); fetch it again") from broken
-    return files
-
-
-def _read_tensor(folder: Path, files: dict[str, Path], name: str) -> Tensor:
-    if name not in files:
-        raise CheckpointError(folder, "this tensor is in none of the *.safetensors files", field=name)
-    try:
-        with safe_open(files[name], framework="pt") as file:
-            tensor: Tensor = file.get_tensor(name)
-    except (SafetensorError, OSError) as broken:
-        raise CheckpointError(files[name], f"damaged or truncated ({broken}); fetch it again", field=name) from broken
-    return tensor
+def _mask_of_tokenizer(folder: Path, family: Family) -> dict[str, Any]:
+    """The mask's id as the tokenizer knows it, for a configuration that doesn't say."""
+    for name in ("tokenizer.json", "added_tokens.json"):
+        path = folder / name
+        if family.mask_token is None or not path.exists():
+            continue
+        raw = read_json(path)
+        added = raw.get("added_tokens", raw if name == "added_tokens.json" else [])
+        known = {entry["content"]: entry["id"] for entry in added} if isinstance(added, list) else added
+        if family.mask_token in known:
+            return {"mask_token_id": known[family.mask_token]}
+    return {}

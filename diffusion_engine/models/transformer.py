@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from diffusion_engine.models.config import ModelConfig
+from diffusion_engine.models.experts import RoutedExperts, gated
+from diffusion_engine.models.positions import query_scale, rotary_table
 
 
 class AttentionFn(Protocol):
@@ -84,36 +86,26 @@ class RMSNorm(nn.Module):
         return functional.rms_norm(x.float(), self.weight.shape, self.weight.float(), self.eps).to(x.dtype)
 
 
-def rotary_table(config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the rotary embedding.
-
-    Returns:
-        Two float32 tensors of shape (max_positions, head_dim), the frequencies repeated over both halves.
-    """
-    half = torch.arange(0, config.head_dim, 2, device=device, dtype=torch.float32) / config.head_dim
-    angles = torch.outer(
-        torch.arange(config.max_positions, device=device, dtype=torch.float32), config.rope_theta**-half
-    )
-    angles = torch.cat([angles, angles], dim=-1)
-    return angles.cos(), angles.sin()
-
-
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply the rotary embedding in its two-halves layout.
+    """Apply the rotary embedding in its two-halves layout; dimensions beyond the table's stay as they are.
 
     Args:
         x: (N, heads, head_dim).
-        cos: (N, head_dim).
-        sin: (N, head_dim).
+        cos: (N, rotated).
+        sin: (N, rotated).
     """
+    rotated = cos.shape[-1]
+    kept = x[..., rotated:]
+    x = x[..., :rotated]
     first, second = x.chunk(2, dim=-1)
-    return x * cos.unsqueeze(1) + torch.cat([-second, first], dim=-1) * sin.unsqueeze(1)
+    out = x * cos.unsqueeze(1) + torch.cat([-second, first], dim=-1) * sin.unsqueeze(1)
+    return torch.cat([out, kept], dim=-1) if kept.shape[-1] else out
 
 
 class Layer(nn.Module):
     """One transformer layer: attention and a gated feed-forward, each behind a norm and a residual."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, index: int) -> None:
         super().__init__()
         self.heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
         self.head_dim = config.head_dim
@@ -124,21 +116,35 @@ class Layer(nn.Module):
         self.key_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if config.qk_norm else None
         self.out = nn.Linear(config.num_heads * config.head_dim, config.hidden_size, bias=False)
         self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.gate_up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
-        self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        inner = config.feed_forward_size(index)
+        self.gate_up = nn.Linear(config.hidden_size, 2 * inner, bias=False)
+        self.down = nn.Linear(inner, config.hidden_size, bias=False)
+        experts = config.experts if config.has_experts(index) else None
+        self.experts = None if experts is None else RoutedExperts(config.hidden_size, experts)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, index: int, attention: AttentionFn) -> Tensor:
-        """Run the layer on (N, hidden_size) rows."""
+    def forward(
+        self,
+        x: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        index: int,
+        attention: AttentionFn,
+        query_scale: Tensor | None = None,
+    ) -> Tensor:
+        """Run the layer on (N, hidden_size) rows; `query_scale`, (N, 1, 1), multiplies the rotated queries."""
         rows = x.shape[0]
         heads = self.qkv(self.attention_norm(x)).view(rows, sum(self.heads), self.head_dim)
         query, key, value = heads.split(self.heads, dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
-        seen = attention(index, rotate(query, cos, sin), rotate(key, cos, sin), value)
+        query = rotate(query, cos, sin)
+        if query_scale is not None:
+            query = query * query_scale
+        seen = attention(index, query, rotate(key, cos, sin), value)
         x = x + self.out(seen.reshape(rows, -1))
-        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        out: Tensor = x + self.down(functional.silu(gate) * up)
-        return out
+        inside = self.mlp_norm(x)
+        out: Tensor = x + gated(inside, self.gate_up, self.down)
+        return out if self.experts is None else out + self.experts(inside)
 
 
 class Transformer(nn.Module):
@@ -151,12 +157,17 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.num_embeddings, config.hidden_size)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.register_buffer("cos", torch.empty(0), persistent=False)
         self.register_buffer("sin", torch.empty(0), persistent=False)
         self.cos, self.sin = rotary_table(config, torch.get_default_device())
+
+    @property
+    def precise_parameters(self) -> set[str]:
+        """Parameters that stay in float32 whatever the type of the others."""
+        return {name for name, _ in self.named_parameters() if name.endswith((".experts.router", ".experts.bias"))}
 
     def forward(self, tokens: Tensor, positions: Tensor, attention: AttentionFn) -> Tensor:
         """Run packed rows through the layers.
@@ -171,8 +182,10 @@ class Transformer(nn.Module):
         """
         x = self.embedding(tokens)
         cos, sin = self.cos[positions].to(x.dtype), self.sin[positions].to(x.dtype)
+        scaling = self.config.query_scaling
+        scale = None if scaling is None else query_scale(positions, scaling).to(x.dtype)
         for index, layer in enumerate(self.layers):
-            x = layer(x, cos, sin, index, attention)
+            x = layer(x, cos, sin, index, attention, scale)
         out: Tensor = self.norm(x)
         return out
 
