@@ -281,11 +281,16 @@ class Scheduler:
             self._events.append((sequence.request.id, TextEvent(text, sequence.statistics)))
         # A document whose last token is the budget's last one is complete, not cut.
         cut = sequence.reply.end in (EndCause.LENGTH, EndCause.CONTEXT) and sequence.decoder.complete
-        whole = cut and len(sequence.decoder.text) == len(sequence.request.prompt) + sequence.reply.tokens
+        whole = cut and self._said(sequence) == sequence.reply.tokens
         if sequence.reply.end is not None and not whole:
             self._end(sequence, sequence.reply.end)
         elif sequence.decoder.complete:
             self._end(sequence, EndCause.PREFILLED if sequence.request.prefill_only else EndCause.COMPLETE)
+
+    def _said(self, sequence: Sequence) -> int:
+        """Tokens of the decoder's reply, the end token not counted."""
+        text = sequence.decoder.text
+        return len(text) - len(sequence.request.prompt) - (text[-1] in self.config.eos_token_ids)
 
     def _end(self, sequence: Sequence, cause: EndCause, message: str | None = None) -> None:
         if sequence in self._running:
