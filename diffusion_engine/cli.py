@@ -46,8 +46,16 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--name", help="as clients call the model; default: the folder's name")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8000, help="0 takes a free one")
-    serve.add_argument("--threads", type=_positive, help="of the computation; default: the physical cores")
+    serve.add_argument(
+        "--threads", type=_positive, help="of the computation; default: the physical cores, with ONNX Runtime 1"
+    )
     serve.add_argument("--dtype", choices=["fp32", "bf16", "int8"], default="fp32")
+    serve.add_argument(
+        "--runner",
+        choices=["auto", "torch", "onnx"],
+        default="auto",
+        help="what computes; auto: ONNX Runtime for int8 where it has the model's layers, else torch",
+    )
     serve.add_argument("--max-requests", type=_positive, default=8, help="that run at the same time")
     serve.add_argument("--max-waiting", type=_not_negative, default=32, help="that wait beyond those; then 429")
     serve.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of one request")
@@ -83,6 +91,8 @@ def _serve(options: argparse.Namespace) -> int:
                 prefix_cache=not options.no_prefix_cache,
             ),
             kv_tokens=options.kv_tokens,
+            runner=options.runner,
+            threads=options.threads,
         )
     except (CheckpointError, ValueError) as unusable:
         raise UsageError(str(unusable)) from unusable

@@ -4,6 +4,7 @@ from diffusion_engine.runtime.engine import DrainingError, Engine, Load, Overloa
 from diffusion_engine.runtime.limits import Limits
 from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, TextEvent
 from diffusion_engine.runtime.runner import Runner, TorchRunner
+from diffusion_engine.runtime.runners import RunnerKind, make_runner
 from diffusion_engine.runtime.scheduler import Scheduler
 from diffusion_engine.runtime.statistics import EndCause, EngineStatistics, RequestStatistics
 
@@ -20,7 +21,9 @@ __all__ = [
     "OverloadedError",
     "RequestStatistics",
     "Runner",
+    "RunnerKind",
     "Scheduler",
     "TextEvent",
     "TorchRunner",
+    "make_runner",
 ]

@@ -100,7 +100,7 @@ class PagedAttention:
             rows = len(segment.step.tokens)
             self._rows.append(slice(at, at + rows))
             at += rows
-            first = _contiguous(segment.pages)
+            first = contiguous(segment.pages)
             self._seen.append(
                 slots_of(segment.pages, 0, segment.length)
                 if first is None
@@ -123,8 +123,8 @@ class PagedAttention:
         return (out[0] if len(out) == 1 else torch.cat(out)).to(query.dtype)
 
 
-def _contiguous(pages: list[int]) -> int | None:
-    """The first page when they lie side by side, else None."""
+def contiguous(pages: list[int]) -> int | None:
+    """The first page when they lie side by side in their order, else None."""
     first = pages[0]
     return first if pages == list(range(first, first + len(pages))) else None
 

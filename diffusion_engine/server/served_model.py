@@ -16,7 +16,7 @@ from diffusion_engine.chat.template import ChatTemplate
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import Strategy
 from diffusion_engine.models import CheckpointError, ModelConfig, Transformer, load_model, read_config
-from diffusion_engine.runtime import Engine, Limits, Scheduler, TorchRunner
+from diffusion_engine.runtime import Engine, Limits, RunnerKind, Scheduler, make_runner
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,14 @@ class ServedModel:
 
 
 def load_served_model(
-    folder: Path, *, name: str | None, dtype: Dtype, limits: Limits, kv_tokens: int | None = None
+    folder: Path,
+    *,
+    name: str | None,
+    dtype: Dtype,
+    limits: Limits,
+    kv_tokens: int | None = None,
+    runner: RunnerKind = "auto",
+    threads: int | None = None,
 ) -> ServedModel:
     """Load a checkpoint and wrap it into an engine, not started yet.
 
@@ -64,10 +71,12 @@ def load_served_model(
         dtype: of the weights; int8 quantizes the linear layers and keeps activations in float32.
         limits: of the engine.
         kv_tokens: size of the KV pool in tokens; by default one whole context, at least 8,192 tokens.
+        runner: see `make_runner`.
+        threads: of ONNX Runtime.
 
     Raises:
         CheckpointError: it can't be used; the message names the file and the field.
-        ValueError: the pool is smaller than the context.
+        ValueError: the pool is smaller than the context, or the runner can't run the model.
     """
     config, family = read_config(folder)
     tokenizer = Tokenizer.from_folder(folder, config)
@@ -76,7 +85,7 @@ def load_served_model(
     model = _load(folder, dtype)
     tokens = kv_tokens or max(config.max_positions, 8192)
     pages = math.ceil(tokens / PAGE_TOKENS)
-    scheduler = Scheduler(TorchRunner(model, pages), pages, tokenizer, limits)
+    scheduler = Scheduler(make_runner(runner, model, pages, threads), pages, tokenizer, limits)
     scheduler.warm_up()
     sampled = defaults.get("do_sample", "temperature" in defaults)
     return ServedModel(

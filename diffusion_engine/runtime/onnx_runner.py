@@ -1,0 +1,233 @@
+"""The quantized transformer in ONNX Runtime: the fast runner for the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import torch
+from torch import Tensor
+
+from diffusion_engine.models import ModelConfig, Transformer
+from diffusion_engine.models.quantize import Int8Linear
+from diffusion_engine.runtime import onnx_graph
+from diffusion_engine.runtime.attention import Segment, contiguous, slots_of, visible
+from diffusion_engine.runtime.onnx_graph import KEY_MULTIPLE, ZERO_POINT
+from diffusion_engine.runtime.pages import PAGE_TOKENS
+
+Floats = npt.NDArray[np.float32]
+_KEPT_ROWS = 64
+"""Buffers and their bindings are kept for passes of up to this many rows."""
+
+
+@dataclass(frozen=True)
+class _Buffers:
+    """What the stages hand on for one number of rows, and each stage's bindings to it.
+
+    Attributes:
+        x: two, (rows, hidden_size): a stage reads one and writes the other.
+        positions: (1, rows) int64.
+        query: (rows, num_heads * head_dim); `key` and `value`: (rows, num_kv_heads * head_dim).
+        seen: like `query`.
+        zero_points: (rows,).
+        stages: bound to the addresses of the above, which must therefore live as long.
+    """
+
+    x: tuple[Floats, Floats]
+    positions: npt.NDArray[np.int64]
+    query: Floats
+    key: Floats
+    value: Floats
+    seen: Floats
+    zero_points: npt.NDArray[np.uint8]
+    stages: list[onnxruntime.IOBinding]
+
+
+class OnnxRunner:
+    """See `Runner`. Serves int8 models; their text equals that of `TorchRunner` but for roundings of the last bit."""
+
+    def __init__(self, model: Transformer, pages: int, *, threads: int) -> None:
+        """Build the graphs and allocate the KV pool.
+
+        Args:
+            model: quantized; not needed afterwards.
+            pages: in the pool.
+            threads: that compute, shared by all graphs of the process; those that wait sleep.
+
+        Raises:
+            ValueError: the model is not quantized.
+        """
+        if not isinstance(model.head, Int8Linear):
+            raise ValueError("the ONNX runner serves int8 models: quantize it first")
+        config = model.config
+        self.config: ModelConfig = config
+        levels = onnx_graph.activation_levels()
+        options = _session_options(threads)
+
+        def session(graph: bytes) -> onnxruntime.InferenceSession:
+            return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+        self._stages = [session(onnx_graph.stage(model, i, levels)) for i in range(config.num_layers + 1)]
+        self._head = session(onnx_graph.head(model, levels))
+        self._attention = session(onnx_graph.attention(config))
+        self._embedding: Floats = model.embedding.weight.detach().float().numpy()
+        half = config.head_dim // 2
+        self._cos: Floats = np.ascontiguousarray(model.cos[:, :half].numpy())
+        self._sin: Floats = np.ascontiguousarray(model.sin[:, :half].numpy())
+        # Head by head, so that the keys of adjacent pages are one piece of memory that a graph can read in place.
+        shape = (config.num_layers, 2, config.num_kv_heads, pages * PAGE_TOKENS, config.head_dim)
+        self._pool: Floats = np.zeros(shape, dtype=np.float32)
+        self._buffers: dict[int, _Buffers] = {}
+
+    def run(self, segments: list[Segment]) -> list[Tensor]:
+        """See `Runner`."""
+        tokens = [token for segment in segments for token in segment.step.tokens]
+        buffers = self._buffers_for(len(tokens))
+        np.take(self._embedding, tokens, axis=0, out=buffers.x[0])
+        buffers.positions[0] = np.concatenate([np.arange(s.step.start, s.length) for s in segments])
+        requests, at = [], 0
+        for segment in segments:
+            rows = slice(at, at + len(segment.step.tokens))
+            requests.append(_Rows(segment, rows, self._pool, self._attention, buffers))
+            at = rows.stop
+        for layer in range(self.config.num_layers):
+            self._stages[layer].run_with_iobinding(buffers.stages[layer])
+            for request in requests:
+                request.attend(layer)
+        self._stages[-1].run_with_iobinding(buffers.stages[-1])
+        return self._logits(segments, buffers.x[(self.config.num_layers + 1) % 2])
+
+    def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
+        """See `Runner`."""
+        self._pool[:, :, :, slots_of(target, 0, tokens)] = self._pool[:, :, :, slots_of(pages, 0, tokens)]
+
+    def _logits(self, segments: list[Segment], hidden: Floats) -> list[Tensor]:
+        wanted: list[int] = []
+        at = 0
+        for segment in segments:
+            wanted += [at + row for row in segment.step.wanted]
+            at += len(segment.step.tokens)
+        if not wanted:
+            return [torch.empty(0, self.config.vocab_size) for _ in segments]
+        inputs = {"x": hidden[wanted], "zero_points": np.full(len(wanted), ZERO_POINT, np.uint8)}
+        (logits,) = self._head.run(None, inputs)
+        return list(torch.split(torch.from_numpy(logits), [len(segment.step.wanted) for segment in segments]))
+
+    def _buffers_for(self, rows: int) -> _Buffers:
+        kept = self._buffers.get(rows)
+        if kept is None:
+            kept = self._allocate(rows)
+            if rows <= _KEPT_ROWS:
+                self._buffers[rows] = kept
+        return kept
+
+    def _allocate(self, rows: int) -> _Buffers:
+        config = self.config
+
+        def floats(width: int) -> Floats:
+            return np.empty((rows, width), dtype=np.float32)
+
+        heads, kv_heads = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+        buffers = _Buffers(
+            x=(floats(config.hidden_size), floats(config.hidden_size)),
+            positions=np.empty((1, rows), dtype=np.int64),
+            query=floats(heads),
+            key=floats(kv_heads),
+            value=floats(kv_heads),
+            seen=floats(heads),
+            zero_points=np.full(rows, ZERO_POINT, dtype=np.uint8),
+            stages=[],
+        )
+        for index, stage in enumerate(self._stages):
+            binding = stage.io_binding()
+            _bind_input(binding, "x", buffers.x[index % 2])
+            _bind_input(binding, "zero_points", buffers.zero_points)
+            _bind_output(binding, "residual", buffers.x[(index + 1) % 2])
+            if index > 0:
+                _bind_input(binding, "seen", buffers.seen)
+            if index < config.num_layers:
+                _bind_input(binding, "positions", buffers.positions)
+                _bind_input(binding, "cos", self._cos)
+                _bind_input(binding, "sin", self._sin)
+                for name in ("query", "key", "value"):
+                    _bind_output(binding, name, getattr(buffers, name))
+            buffers.stages.append(binding)
+        return buffers
+
+
+class _Rows:
+    """One request's rows in a pass: writes their keys and values to the pool and attends."""
+
+    def __init__(
+        self, segment: Segment, rows: slice, pool: Floats, attention: onnxruntime.InferenceSession, buffers: _Buffers
+    ) -> None:
+        """Bind what is the same in every layer.
+
+        Args:
+            segment: the request.
+            rows: where its rows stand in the buffers.
+            pool: (layers, 2, num_kv_heads, slots, head_dim).
+            attention: see `onnx_graph.attention`.
+            buffers: of the pass.
+        """
+        self._pool = pool
+        self._session = attention
+        _, _, kv_heads, _, head_dim = pool.shape
+        count, length = rows.stop - rows.start, segment.length
+        self._apart = (count, kv_heads, head_dim)
+        self._seen_shape = (length, head_dim)
+        self._new = (buffers.key[rows], buffers.value[rows])
+        self._names = [[f"{kind}{h}" for h in range(kv_heads)] for kind in ("key", "value")]
+        first = contiguous(segment.pages)
+        self._seen: slice | npt.NDArray[np.int64]
+        self._written: slice | npt.NDArray[np.int64]
+        if first is None:
+            self._seen = slots_of(segment.pages, 0, length).numpy()
+            self._written = self._seen[segment.step.start :]
+        else:
+            start = first * PAGE_TOKENS
+            self._seen = slice(start, start + length)
+            self._written = slice(start + segment.step.start, start + length)
+        padded = (length // KEY_MULTIPLE + 1) * KEY_MULTIPLE
+        query = buffers.query[rows]
+        mask = np.full((count, 1, padded), -np.inf, dtype=np.float32)
+        mask[:, 0, :length][visible(segment.step).numpy()] = 0.0
+        fill = np.zeros((count, query.shape[1] // head_dim, padded - length), dtype=np.float32)
+        self._bound = (mask, fill)
+        self._binding = attention.io_binding()
+        _bind_input(self._binding, "query", query)
+        _bind_input(self._binding, "mask", mask)
+        _bind_input(self._binding, "fill", fill)
+        _bind_output(self._binding, "seen", buffers.seen[rows])
+
+    def attend(self, layer: int) -> None:
+        """Fill the rows of `seen` from `query`, `key` and `value`."""
+        gathered = []
+        for kind, names in enumerate(self._names):
+            heads = self._pool[layer, kind]
+            heads[:, self._written] = self._new[kind].reshape(self._apart).transpose(1, 0, 2)
+            seen = heads[:, self._seen] if isinstance(self._seen, slice) else heads.take(self._seen, axis=1)
+            gathered.append(seen)
+            address, stride = seen.ctypes.data, seen.strides[0]
+            for h, name in enumerate(names):
+                self._binding.bind_input(name, "cpu", 0, np.float32, self._seen_shape, address + h * stride)
+        self._session.run_with_iobinding(self._binding)
+
+
+def _session_options(threads: int) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_mem_pattern = False
+    return options
+
+
+def _bind_input(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
+    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+
+def _bind_output(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
+    binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
