@@ -1,4 +1,4 @@
-"""ONNX Runtime computes what the torch runner computes, and a row never depends on its mates, its cache or its pages."""
+"""ONNX Runtime computes what torch does, and a row never depends on its mates, its cache or its pages."""
 
 from __future__ import annotations
 
