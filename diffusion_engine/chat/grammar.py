@@ -8,12 +8,14 @@ properties in the order of the schema. The more the grammar fixes, the more toke
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
 from llguidance import LLMatcher
 
+from diffusion_engine.chat.schemas import Schema, SchemaError, blamed, enforceable
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import Constraint
 from diffusion_engine.decoding.closing import Closer
@@ -23,11 +25,13 @@ TOOL_CALL_CLOSE = "</tool_call>"
 
 _JSON_STYLE = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
 _TEXT = f"TEXT: /(.|\\n)+/ & ~/(.|\\n)*{TOOL_CALL_OPEN}(.|\\n)*/"
+_TEXT_AND_MARKER = f"marker[lazy]: /(.|\\n)*{TOOL_CALL_OPEN}\\n/"
+_COMPLAINT = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 _CACHE_SIZE = 128
 
 
 class GrammarError(ValueError):
-    """A schema that can't be turned into a grammar; says which keyword."""
+    """A schema that can't be turned into a grammar; says which keyword, and where."""
 
 
 @dataclass(frozen=True)
@@ -50,30 +54,44 @@ def text_grammar() -> str:
     return f"start: TEXT\n{_TEXT}\n"
 
 
-def json_grammar(schema: dict[str, Any]) -> str:
-    """A reply that is one JSON document valid under the schema."""
-    return f"start: %json {_styled(schema)}\n"
+def json_grammar(schema: Schema) -> str:
+    """A reply that is one JSON document valid under the schema.
+
+    Raises:
+        GrammarError: a keyword can't be enforced.
+    """
+    return f"start: {_json(schema)}\n"
 
 
-def tool_grammar(tools: list[dict[str, Any]], choice: ToolChoice) -> str:
-    """A reply that is tool calls or, where the choice allows it, text without the marker of a call.
+def tool_grammar(tools: list[dict[str, Any]], choice: ToolChoice, document: Schema | None = None) -> str:
+    """A reply that is tool calls or, where the choice allows it, text, also with calls behind it.
 
     Args:
         tools: `function` objects: name, and parameters as a JSON schema; arguments beyond its properties are only
             generated where it says so.
         choice: see `ToolChoice`.
+        document: of a reply without calls, where that is not text; no text stands before calls then.
+
+    Raises:
+        GrammarError: a keyword can't be enforced.
     """
     allowed = [tool for tool in tools if not choice.names or tool["name"] in choice.names]
     bodies = "\n    | ".join(_call_body(tool) for tool in allowed)
-    calls = 'call ("\\n" call)*' if choice.parallel else "call"
-    opening, closing = _literal(TOOL_CALL_OPEN + "\n"), _literal("\n" + TOOL_CALL_CLOSE)
+    prose = choice.text and document is None
+    calls = f"{'marker' if prose else 'opening'} body closing"
+    if choice.parallel:
+        calls += ' ("\\n" opening body closing)*'
+    instead = "TEXT | " if prose else "document | " if choice.text else ""
     lines = [
-        f"start: TEXT | {calls}" if choice.text else f"start: {calls}",
-        f"call: {opening} body {closing}",
+        f"start: {instead}{calls}",
+        f"opening: {_literal(TOOL_CALL_OPEN + chr(10))}",
+        f"closing: {_literal(chr(10) + TOOL_CALL_CLOSE)}",
         f"body: {bodies}",
     ]
-    if choice.text:
-        lines.append(_TEXT)
+    if prose:
+        lines += [_TEXT, _TEXT_AND_MARKER]
+    elif choice.text and document is not None:
+        lines.append(f"document: {_json(document)}")
     return "\n".join(lines) + "\n"
 
 
@@ -102,23 +120,48 @@ class GrammarCompiler:
         if matcher is None:
             matcher = LLMatcher(self._tokenizer, grammar)
             if matcher.is_error():
-                raise GrammarError(matcher.get_error().strip().splitlines()[0])
+                raise GrammarError(_complaint(matcher))
             self._matchers[grammar] = matcher
             if len(self._matchers) > _CACHE_SIZE:
                 self._matchers.popitem(last=False)
         self._matchers.move_to_end(grammar)
         return Constraint(matcher.deep_copy(), self._vocab_size, self._closer, self._end_tokens)
 
+    def explanation(self, schema: Schema) -> str | None:
+        """Why a schema can't be enforced, and where in it; None when it can."""
+
+        def refusal(part: Schema) -> str | None:
+            try:
+                matcher = LLMatcher(self._tokenizer, json_grammar(part))
+            except GrammarError as unsupported:
+                return str(unsupported)
+            return _complaint(matcher) if matcher.is_error() else None
+
+        try:
+            enforceable(schema)
+        except SchemaError as unsupported:
+            return str(unsupported)
+        complaint = refusal(schema)
+        return None if complaint is None else f"at {blamed(schema, refusal) or '/'}: {complaint}"
+
+
+def _complaint(matcher: LLMatcher) -> str:
+    return _COMPLAINT.sub("", matcher.get_error().strip().splitlines()[0])
+
 
 def _call_body(tool: dict[str, Any]) -> str:
     name = json.dumps(tool["name"], ensure_ascii=False)
     head = _literal(f'{{"name": {name}, "arguments": ')
     parameters = {"type": "object", "properties": {}, "additionalProperties": False, **(tool.get("parameters") or {})}
-    return f"{head} %json {_styled(parameters)} {_literal('}')}"
+    return f"{head} {_json(parameters)} {_literal('}')}"
 
 
-def _styled(schema: dict[str, Any]) -> str:
-    return json.dumps({**schema, "x-guidance": _JSON_STYLE}, ensure_ascii=False)
+def _json(schema: Schema) -> str:
+    try:
+        exact = enforceable(schema)
+    except SchemaError as unsupported:
+        raise GrammarError(str(unsupported)) from unsupported
+    return f"%json {json.dumps({**exact, 'x-guidance': _JSON_STYLE}, ensure_ascii=False)}"
 
 
 def _literal(text: str) -> str:
