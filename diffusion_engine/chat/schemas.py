@@ -1,5 +1,5 @@
-"""JSON schemas made enforceable: what the grammar engine can't hold a reply to is refused by keyword and place, and what
-it would hold to inexactly is written so that everything it allows is valid.
+"""JSON schemas made enforceable: what the grammar engine can't hold a reply to is refused by keyword and place, what it
+would hold to inexactly is written so that everything it allows is valid.
 
 The result allows a part of what the schema allows, never more. Inexact in llguidance 1.9 are: exclusive bounds of
 numbers (an integer bound itself is let through), names of further properties (`"\\u0061"` passes for another name than
@@ -64,7 +64,7 @@ def enforceable(schema: Schema, path: str = "") -> Schema:
 
 
 def blamed(schema: Schema, refusal: Refusal) -> str:
-    """JSON pointer to the innermost subschema that the grammar engine refuses for the reason it refuses the whole for."""
+    """JSON pointer to the innermost subschema with the complaint that the grammar engine has about the whole."""
     definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     complaint, path, here = refusal(schema), "", schema
     while complaint is not None:

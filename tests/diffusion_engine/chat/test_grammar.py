@@ -140,22 +140,51 @@ def test_json_replies_satisfy_their_schema(
     jsonschema.validate(json.loads(result.text), schema)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 def test_free_text_goes_through_and_never_holds_a_marker(
-    loaded: dict[str, Loaded],
-    byte_tokenizers: dict[str, Tokenizer],
-    grammars: dict[str, GrammarCompiler],
-    family: str,
+    byte_tokenizers: dict[str, Tokenizer], grammars: dict[str, GrammarCompiler]
 ) -> None:
-    tokenizer = byte_tokenizers[family]
+    text = byte_tokenizers["sdar"].encode("at 7 < 8, <tool_box> and <tool_call")
     for grammar in (text_grammar(), tool_grammar(TOOLS, ToolChoice())):
-        constraint = grammars[family].constraint(grammar)
+        constraint = grammars["sdar"].constraint(grammar)
         assert constraint.begin() == []
-        text = tokenizer.encode("at 7 < 8, <tool_box> and <tool_call")
         assert constraint.fitting(text) == len(text)
         for token in text:
             constraint.take(token)
-        assert constraint.fitting(tokenizer.encode(">")) == 0
+    # Without tools the marker can't be finished; with tools it opens a call behind the text.
+    alone = grammars["sdar"].constraint(text_grammar())
+    marked = [*text, *byte_tokenizers["sdar"].encode(">")]
+    assert alone.fitting(marked) == len(text)
+    assert grammars["sdar"].constraint(tool_grammar(TOOLS, ToolChoice())).fitting(marked) == len(marked)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("Done. ", True),
+        ("{call}", True),
+        ("Let me see. {call}", True),
+        ("Let me see.\n{call}\n{call}", True),
+        ("{call} and more", False),
+        ("<tool_call>\nno", False),
+    ],
+)
+def test_automatic_choice_is_text_calls_or_text_and_then_calls(
+    byte_tokenizers: dict[str, Tokenizer], grammars: dict[str, GrammarCompiler], text: str, fits: bool
+) -> None:
+    call = '<tool_call>\n{"name": "confirm", "arguments": {}}\n</tool_call>'
+    tokens = byte_tokenizers["sdar"].encode(text.replace("{call}", call))
+    constraint = grammars["sdar"].constraint(tool_grammar(TOOLS, ToolChoice()))
+    assert (constraint.fitting(tokens) == len(tokens)) == fits
+
+
+def test_with_a_response_format_the_reply_is_calls_or_the_document(
+    byte_tokenizers: dict[str, Tokenizer], grammars: dict[str, GrammarCompiler]
+) -> None:
+    grammar = tool_grammar(TOOLS, ToolChoice(), {"type": "object", "additionalProperties": False})
+    call = '<tool_call>\n{"name": "confirm", "arguments": {}}\n</tool_call>'
+    for text, fits in (("{}", True), (call, True), ("text", False), ("{}" + call, False)):
+        tokens = byte_tokenizers["sdar"].encode(text)
+        assert (grammars["sdar"].constraint(grammar).fitting(tokens) == len(tokens)) == fits
 
 
 def test_automatic_choice_opens_a_call_or_text(
