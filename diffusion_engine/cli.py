@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what computes; auto: ONNX Runtime for int8 where it has the model's layers, else torch",
     )
     serve.add_argument("--max-requests", type=_positive, default=8, help="that run at the same time")
-    serve.add_argument("--max-waiting", type=_not_negative, default=32, help="that wait beyond those; then 429")
+    serve.add_argument("--max-waiting", type=_not_negative, default=32, help="that wait beyond those; then 503")
     serve.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of one request")
     serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: one context, at least 8192")
     serve.add_argument("--no-prefix-cache", action="store_true", help="keep no text for later requests")

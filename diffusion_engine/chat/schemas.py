@@ -65,7 +65,7 @@ def enforceable(schema: Schema, path: str = "") -> Schema:
 
 def blamed(schema: Schema, refusal: Refusal) -> str:
     """JSON pointer to the innermost subschema with the complaint that the grammar engine has about the whole."""
-    definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    definitions: Schema = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     complaint, path, here = refusal(schema), "", schema
     while complaint is not None:
         for place, child in _children(here):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import jsonschema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -30,6 +28,7 @@ from diffusion_engine.server.phases import Phases, extension, usage
 from diffusion_engine.server.preparation import Prepared, prepare_chat
 from diffusion_engine.server.schemas import ChatCompletionRequest
 from diffusion_engine.server.served_model import ServedModel
+from diffusion_engine.server.validation import validate
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ class _Reply:
 
     def __init__(self, model_name: str, prepared: Prepared) -> None:
         self._prepared = prepared
-        self._parser = ToolCallParser() if prepared.tools else None
+        self._parser = ToolCallParser() if prepared.form.tools else None
         self._common = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -163,13 +162,13 @@ class _Reply:
         """
         if cause not in (EndCause.STOP, EndCause.COMPLETE):
             return
+        form = self._prepared.form
         try:
-            if self._prepared.schema is not None:
-                jsonschema.validate(json.loads(content), self._prepared.schema)
+            if form.document is not None and not self._calls:
+                validate(content, form.document)
             for call in self._calls:
-                function = call["function"]
-                jsonschema.validate(json.loads(function["arguments"]), self._prepared.tools[function["name"]])
-        except (ValueError, KeyError, jsonschema.ValidationError) as invalid:
+                validate(call["function"]["arguments"], form.tools[call["function"]["name"]])
+        except (ValueError, KeyError) as invalid:
             logger.error("request %s: the reply does not satisfy its schema: %s", self._prepared.request.id, invalid)
             raise ApiError(
                 500, "the reply does not satisfy the schema that it was held to", code="invalid_output"

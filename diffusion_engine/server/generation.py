@@ -41,7 +41,7 @@ class Generation:
         """Hand the request to the engine; must run in the event loop that reads the events.
 
         Raises:
-            ApiError: the engine is full (429), stopping (503), or the id is in use (409).
+            ApiError: the engine is full or stopping (503), or the id is in use (409).
         """
         loop = asyncio.get_running_loop()
 
@@ -53,7 +53,7 @@ class Generation:
             self._engine.submit(self._request, listen)
         except OverloadedError:
             raise ApiError(
-                429, "the engine is full; try again in a second", code="overloaded", retry_after_s=1
+                503, "the engine is full; try again in a second", code="overloaded", retry_after_s=1
             ) from None
         except DrainingError:
             raise ApiError(503, "the engine is shutting down", code="shutting_down", retry_after_s=10) from None

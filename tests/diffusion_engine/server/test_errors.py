@@ -37,7 +37,7 @@ BLAMED: list[tuple[dict[str, Any], str]] = [
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array", "contains": {}}}}},
         "response_format",
     ),
-    ({"diffusion": {"strategy": "entropy"}}, "diffusion.strategy"),
+    ({"diffusion": {"strategy": "telepathy"}}, "diffusion.strategy"),
     ({"diffusion": {"block_length": 0}}, "diffusion.block_length"),
     ({"diffusion": {"denoising_steps": 99}}, "diffusion.denoising_steps"),
     ({"diffusion": {"speed": 1}}, "diffusion.speed"),
@@ -109,8 +109,9 @@ def test_a_full_engine_says_when_to_come_back(small: Served) -> None:
     waiting = _Background(small, {**long, "max_tokens": 1})
     small.wait_for(lambda: small.metric("requests_waiting") == 1 or waiting.done)
     if not waiting.done:  # the first one may have ended in between on a fast machine
-        with pytest.raises(openai.RateLimitError) as refused:
+        with pytest.raises(openai.InternalServerError) as refused:
             client.chat.completions.create(**long)
+        assert refused.value.status_code == 503
         assert refused.value.response.headers["retry-after"] == "1"
     running.close()
     waiting.join()
@@ -140,7 +141,7 @@ def test_a_reply_that_is_not_what_it_was_held_to_is_an_error(
     served: Served, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     """The last check stands on its own: here the grammar is taken away."""
-    monkeypatch.setattr("diffusion_engine.server.preparation.json_grammar", lambda schema: "start: /[a-z]{3}/")
+    monkeypatch.setattr("diffusion_engine.server.constraints.json_grammar", lambda schema: "start: /[a-z]{3}/")
     body: dict[str, Any] = {
         "model": "tiny", "messages": USER, "response_format": {"type": "json_object"}, "stream": stream
     }  # fmt: skip
