@@ -21,6 +21,7 @@ from voice_agent.dialogue import phrases as say
 from voice_agent.dialogue.listening import Listener
 from voice_agent.dialogue.nodes import CallAgent
 from voice_agent.dialogue.reply import Reply
+from voice_agent.dialogue.retraction import Checkpoint
 from voice_agent.dialogue.session import make_session
 from voice_agent.dialogue.turn_log import TurnLog
 from voice_agent.dialogue.utterance import Utterance, speaking
@@ -45,6 +46,7 @@ from voice_agent.turn_taking import (
     Partial,
     PauseAgent,
     Preflight,
+    Reopen,
     ResumeAgent,
     Speculate,
     SpeechEnd,
@@ -88,6 +90,7 @@ class Call:
         self._session: AgentSession[None] | None = None
         self._speculation: Reply | None = None
         self._utterance: Utterance | None = None
+        self._answering: Utterance | None = None  # the latest that answers a turn
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = _Closing()
         self._notice_at: float | None = None
@@ -223,14 +226,15 @@ class Call:
                     self._decide(AgentHeard(event.at, self._heard(ahead_s=_ABOUT_TO_BE_HEARD_S)))
             case Partial() | Preflight() | Final() if event.text:
                 self._no_input.reset()
-                self._caption_caller(event.text)
-                if isinstance(event, Partial) and self._utterance is None:
-                    self._prefill(self._conversation.preview(event.text))
             case SpeechEnd():
                 self._caller_sounds = False
             case _:
                 pass
         self._decide(event)
+        if isinstance(event, (Partial, Preflight, Final)) and (said := self._floor.turn_text):
+            self._caption_caller(said)
+            if isinstance(event, Partial) and self._utterance is None:
+                self._prefill(self._conversation.preview(said))
 
     def _caption_caller(self, text: str, *, final: bool = False) -> None:
         turn = self._log.turns if final else self._log.turns + 1
@@ -261,6 +265,8 @@ class Call:
                 self._commit(text)
             case Duck():
                 self.transport.output.duck()
+            case Reopen():
+                self._reopen()
             case PauseAgent():
                 self.transport.output.pause()
             case ResumeAgent():
@@ -290,10 +296,20 @@ class Call:
             self._log.speculation_dropped()
             self._spawn(reply.drop(), "call-drop")
 
+    def _reopen(self) -> None:
+        """The turn committed last wasn't over: forget that it was answered."""
+        utterance, self._answering = self._answering, None
+        if utterance is None or utterance.record is None:
+            return
+        if utterance.before is not None:
+            utterance.before.restore()
+        utterance.withdrawn = self._log.reopened(utterance.record)
+
     def _commit(self, text: str) -> None:
         """The caller's turn is over: let the reply be heard."""
         if self._session is None or self._closing.task is not None:
             return
+        before = Checkpoint(self._conversation)
         reply = self._speculation
         usable = reply is not None and reply.error is None and reply.answers(self._conversation.preview(text))
         if reply is not None and usable:
@@ -306,7 +322,8 @@ class Call:
         self._caption_caller(text, final=True)
 
         handle = speaking(reply, self._session.generate_reply, user_input=text)
-        self._begin_utterance(Utterance(record.turn, handle, reply, record))
+        self._answering = Utterance(record.turn, handle, reply, record, before)
+        self._begin_utterance(self._answering)
 
     # The agent's side
 
@@ -357,6 +374,8 @@ class Call:
         utterance = self._utterance
         if utterance is None or self._session is None:
             return
+        if utterance.reply is not None:
+            utterance.reply.cancel()  # before anything is taken back: it works on the dialogue itself
         self._finish(utterance, heard=self._heard(), interrupted=True)
         self._conversation.outcome = ""  # a goodbye that was cut off is none
         self.transport.output.clear_buffer()
@@ -367,7 +386,7 @@ class Call:
         """End the work on a reply that was stopped, and complete its turn's record."""
         if utterance.reply is not None:
             await utterance.reply.drop()
-            if utterance.record is not None:
+            if utterance.record is not None and not utterance.withdrawn:
                 self._log.completed(utterance.record, utterance.reply)
 
     def _on_spoken(self, utterance: Utterance) -> None:
@@ -376,7 +395,10 @@ class Call:
             return
         heard = utterance.caption.strip() if utterance.audible else ""
         self._finish(utterance, heard=heard, interrupted=False)
-        self._decide(AgentFinished(self.clock.seconds()))
+        now = self.clock.seconds()
+        if utterance.audible:
+            self._decide(AgentHeard(now, heard))
+        self._decide(AgentFinished(now))
         reason = utterance.then_hang_up
         if utterance.reply is not None and self._conversation.outcome:
             handed_over = self._conversation.outcome == "hand_over"

@@ -55,6 +55,7 @@ class Listener:
         self._audible = LastAudible(16_000)
         self._stream: RecognizerStream | None = None
         self._awaiting_final = False
+        self._latest = ""  # words of a stretch whose final is awaited
 
     @property
     def caller_audio_end_ms(self) -> float | None:
@@ -116,6 +117,9 @@ class Listener:
                     return
                 except APIError as error:
                     self._on_error(str(error))
+                    if self._awaiting_final:  # what it had understood by then is all there will be
+                        self._awaiting_final = False
+                        self._on_event(Final(self._clock.seconds(), self._latest))
                     await asyncio.sleep(_REOPEN_AFTER_S)
                     self._stream = stream = self._recognizer.stream()
         finally:
@@ -130,10 +134,12 @@ class Listener:
         text = event.alternatives[0].text if event.alternatives else ""
         kind = stt.SpeechEventType
         if event.type is kind.START_OF_SPEECH:
-            self._awaiting_final = True
+            self._awaiting_final, self._latest = True, ""
         elif event.type is kind.INTERIM_TRANSCRIPT:
+            self._latest = text
             self._on_event(Partial(now, text))
         elif event.type is kind.PREFLIGHT_TRANSCRIPT:
+            self._latest = text
             self._on_event(Preflight(now, text))
         elif event.type is kind.FINAL_TRANSCRIPT:
             self._awaiting_final = False

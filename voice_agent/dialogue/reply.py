@@ -68,6 +68,7 @@ class Reply:
         self._voice = voice
         self._phrases = phrases
         self._clock = clock
+        self._cancelled = False
         self._committed = asyncio.Event()
         if not speculative:
             self._committed.set()
@@ -90,9 +91,17 @@ class Reply:
             self._talk = self._conversation
             self._committed.set()
 
+    def cancel(self) -> None:
+        """Stop all work on it: from now on it changes nothing. The engine's request ends with its stream."""
+        if not self._cancelled:
+            self._cancelled = True
+            for task in self._tasks:
+                task.cancel()
+
     async def drop(self) -> None:
-        """Stop all work on it. The engine's request ends with its stream."""
-        await aio.cancel_and_wait(*self._tasks)
+        """Stop all work on it, and wait until it has ended."""
+        self.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def text(self) -> AsyncIterator[str]:
         """Its words, as they are written."""

@@ -113,6 +113,20 @@ class TurnLog:
         self.latest = record
         return record
 
+    def reopened(self, record: TurnRecord) -> bool:
+        """The turn of ``record``, the latest, wasn't over; tells whether the next commit takes its place.
+
+        It does unless something of a reply was heard, which then is an interrupted turn of its own.
+        """
+        self._dropped = True
+        heard = record.events.first_packet is not None
+        self._metrics.reopened.labels("heard" if heard else "unheard").inc()
+        if heard or record is not self.latest:
+            return False
+        self.turns -= 1
+        self._pending.partials = [*record.events.partials, *self._pending.partials]
+        return True
+
     def first_packet(self, record: TurnRecord, caller_audio_end_ms: float | None) -> None:
         """The first packet of the turn's reply is sent."""
         events = record.events
@@ -131,7 +145,7 @@ class TurnLog:
         record.events.reply_ended = self._clock.ms()
         if reply is not None and reply.error:
             self._metrics.errors.labels("reply").inc()
-        if record.turn > 0:
+        if record.turn > 0 and (record.events.first_packet is not None or not interrupted):
             self._metrics.turn_ended(record)
         self.completed(record, reply)
 

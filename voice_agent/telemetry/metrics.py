@@ -18,6 +18,12 @@ class Metrics:
         self.live_calls = Gauge("voice_agent_live_calls", "Calls under way", registry=self.registry)
         self.refused = Counter("voice_agent_calls_refused", "Offers refused", ["reason"], registry=self.registry)
         self.turns = Counter("voice_agent_turns", "Turns answered", ["speculation"], registry=self.registry)
+        self.reopened = Counter(
+            "voice_agent_turns_reopened",
+            "Turns taken back because the caller had only paused",
+            ["reply"],  # heard: it began in the caller's pause; unheard: it cost work only
+            registry=self.registry,
+        )
         self.errors = Counter("voice_agent_errors", "Errors within calls", ["kind"], registry=self.registry)
         self.restarts = Counter(
             "voice_agent_process_restarts", "Restarts of a watched process", ["process"], registry=self.registry

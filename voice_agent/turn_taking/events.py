@@ -124,3 +124,10 @@ class ResumeAgent(Decision):
 @dataclass(frozen=True, slots=True)
 class StopAgent(Decision):
     """The caller claims the turn: end the utterance, cancel what produces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen(Decision):
+    """The turn committed last wasn't over, or nothing of an answer to it was heard: its words come once more, at the
+    front of the next commit. Take back what answering it has changed.
+    """

@@ -1,18 +1,19 @@
 """The first policy: the caller's silence and the look of the transcript decide.
 
 Speculation starts with the transcript of the dip; the turn is committed when the silence has lasted as long as the
-wording asks for and everything up to the silence is transcribed. Over the agent, a sound ducks it, a longer one
-pauses it, a word that is no backchannel stops it.
+wording asks for and everything up to the silence is transcribed. A caller who goes on before the reply could be
+reacted to had only paused: the reply is stopped and the turn reopened. Later, a sound over the agent ducks it, a
+longer one pauses it, a word that is no backchannel stops it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from enum import Enum
 from typing import Any
 
+from voice_agent.turn_taking.completeness import Asked, Completeness, asked_for, completeness
 from voice_agent.turn_taking.events import (
     AgentAudioStarted,
     AgentFinished,
@@ -26,6 +27,7 @@ from voice_agent.turn_taking.events import (
     Partial,
     PauseAgent,
     Preflight,
+    Reopen,
     ResumeAgent,
     Speculate,
     SpeechEnd,
@@ -36,7 +38,8 @@ from voice_agent.turn_taking.events import (
     TriggerStart,
 )
 from voice_agent.turn_taking.overlap import Overlap, Verdict
-from voice_agent.turn_taking.wording import is_backchannel, is_closed, is_unfinished, words
+from voice_agent.turn_taking.transcript import TurnTranscript
+from voice_agent.turn_taking.wording import is_backchannel, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,9 @@ class SilenceFloorConfig:
     hold_s: float = 0.45
     """Silence that ends a turn."""
     hold_closed_s: float = 0.3
-    """The same after a question, a courtesy or an answer."""
+    """The same after a question, a courtesy, the answer to what was asked."""
+    hold_open_s: float = 0.8
+    """The same after a phrase that more is likely to follow. Pauses within a turn are mostly shorter."""
     hold_unfinished_s: float = 1.2
     """The same after a filler, a preposition, a trailing "so"."""
     gate_patience_s: float = 0.6
@@ -61,22 +66,28 @@ class SilenceFloorConfig:
     """A turn's longest time, for lines on which nobody ever falls silent."""
     pause_after_s: float = 0.2
     """Overlap (from the gate's report on) after which the agent is silenced."""
-    simultaneous_s: float = 0.15
-    """Both began within this time: the agent yields at once."""
+    reaction_s: float = 0.5
+    """A caller who begins this soon after the agent (its first packet to the gate's report) doesn't react to it:
+    hearing a word and beginning one take longer. The agent yields at once, and the turn that it answers wasn't over."""
     noise_patience_s: float = 0.35
     """After a burst over the agent, time for words to come before the agent goes on."""
     burst_s: float = 0.4
     """Longest sound that is taken for a burst; a longer one is judged by its transcript."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.hold_closed_s <= self.hold_s <= self.hold_unfinished_s:
-            raise ValueError("the holds must rise: hold_closed_s <= hold_s <= hold_unfinished_s, all above 0")
+        if not 0 < self.hold_closed_s <= self.hold_s <= self.hold_open_s <= self.hold_unfinished_s:
+            raise ValueError(
+                "the holds must rise: hold_closed_s <= hold_s <= hold_open_s <= hold_unfinished_s, all above 0"
+            )
 
-    def hold_for(self, text: str) -> float:
-        """The silence (s) that ends a turn that said ``text``."""
-        if is_unfinished(text):
-            return self.hold_unfinished_s
-        return self.hold_closed_s if is_closed(text) else self.hold_s
+    def hold_for(self, text: str, asked: Asked = Asked.NOTHING) -> float:
+        """The silence (s) that ends a turn that said ``text`` to an agent that had asked for ``asked``."""
+        return {
+            Completeness.CLOSED: self.hold_closed_s,
+            Completeness.NEUTRAL: self.hold_s,
+            Completeness.OPEN: self.hold_open_s,
+            Completeness.UNFINISHED: self.hold_unfinished_s,
+        }[completeness(text, asked)]
 
 
 class _Agent(Enum):
@@ -94,9 +105,9 @@ class SilenceFloor:
         self._agent = _Agent.IDLE
         self._agent_started = 0.0
         self._agent_heard = ""
+        self._heard_before = ""  # of the utterance before, should the latest one prove premature
         self._overlap: Overlap | None = None
-        self._released = False  # the stretch under way was judged to be no claim: its late words are dropped
-        self._answered: list[str] | None = None  # words of the stretch that was committed before its final
+        self._words = TurnTranscript()
         self._begin_turn()
 
     def _begin_turn(self) -> None:
@@ -106,14 +117,12 @@ class SilenceFloor:
         self._gate = False  # the gate hears the caller
         self._silent_since: float | None = None
         self._covered = False  # the words reach up to the silence
-        self._finished: list[str] = []  # stretches of speech with a final transcript
-        self._current = ""  # words of the stretch under way
         self._speculation: str | None = None
 
     @property
     def turn_text(self) -> str:
-        """The words of the caller's turn so far."""
-        return " ".join(part for part in (*self._finished, self._current) if part).strip()
+        """See :class:`voice_agent.turn_taking.floor.Floor`."""
+        return self._words.text
 
     def handle(self, event: Event) -> list[Decision]:
         """See :class:`voice_agent.turn_taking.floor.Floor`."""
@@ -131,7 +140,10 @@ class SilenceFloor:
             Tick: lambda event: [],
         }
         decisions = handlers[type(event)](event)
-        return decisions + self._judge_overlap(event.at) + self._judge_turn(event.at)
+        claimed = self._judge_overlap(event.at)
+        if StopAgent() in claimed and isinstance(event, (Partial, Preflight, Final)):
+            claimed += self._speculate(event, went_on=True)
+        return decisions + claimed + self._judge_turn(event.at)
 
     # What the caller's sound tells
 
@@ -139,18 +151,17 @@ class SilenceFloor:
         self._gate = self._trigger = True
         self._silent_since = None
         self._covered = False
-        self._released = False
+        self._words.keep()
         self._turn_started = event.at if self._turn_started is None else self._turn_started
         if self._agent is _Agent.IDLE:
             return []
         if self._overlap is None:
-            self._overlap = Overlap(event.at, after_question=self._agent_heard.rstrip().endswith("?"))
+            self._overlap = self._new_overlap(event.at)
         self._overlap.ended = None
         self._overlap.settled = self._overlap.tentative = False
         if self._overlap.paused:
             return []
-        both_at_once = self._agent is _Agent.REPLYING or event.at - self._agent_started <= self.config.simultaneous_s
-        if both_at_once:
+        if self._no_reaction(self._overlap):
             self._overlap.paused = True
             return [PauseAgent()]
         if self._overlap.ducked:
@@ -171,7 +182,8 @@ class SilenceFloor:
         elif self._agent is _Agent.REPLYING and self._overlap is None:
             # Nothing was heard of the reply yet, and the trigger is faster than the gate by the length of a syllable:
             # if this is the caller going on, the agent has not cut in.
-            self._overlap = Overlap(event.at, tentative=True, paused=True)
+            self._overlap = self._new_overlap(event.at)
+            self._overlap.tentative = self._overlap.paused = True
             return [PauseAgent()]
         return []
 
@@ -193,60 +205,33 @@ class SilenceFloor:
         """Whether the caller seems to be making a sound at ``at`` (s)."""
         return self._trigger and (self._gate or at - self._trigger_at < self.config.trigger_patience_s)
 
+    def _new_overlap(self, at: float) -> Overlap:
+        after_question = self._agent_heard.rstrip().endswith("?")
+        return Overlap(at, after_question=after_question, unanswered=self._agent is _Agent.REPLYING)
+
+    def _no_reaction(self, overlap: Overlap) -> bool:
+        """Whether the caller began too soon to have reacted to the agent: they go on with the turn it answers."""
+        return overlap.unanswered or overlap.started - self._agent_started <= self.config.reaction_s
+
     # What the recogniser tells
 
     def _on_words(self, event: Partial | Preflight | Final) -> list[Decision]:
-        if self._is_left_over(event):
-            if self._overlap is not None:
-                self._overlap.settled = isinstance(event, Final) and self._overlap.ended is not None
-            return []
-        if self._agent is not _Agent.IDLE and self._overlap is None:
+        final = isinstance(event, Final)
+        went_on = self._words.hear(event.text, final=final)
+        if words(self.turn_text) and self._agent is not _Agent.IDLE and self._overlap is None:
             # The recogniser heard what the gate missed.
-            self._overlap = Overlap(event.at, ended=None if self._sounds(event.at) else event.at)
+            self._overlap = self._new_overlap(event.at)
+            self._overlap.ended = None if self._sounds(event.at) else event.at
         if self._overlap is not None:
-            self._overlap.text = " ".join(self._new_words(event.text))
-            self._overlap.settled = isinstance(event, Final)
-        said_before = words(self.turn_text)
-        self._current = event.text.strip()
-        if isinstance(event, Final):
-            self._finished += [self._current] if words(self._current) else []
-            self._current = ""
-        if isinstance(event, (Preflight, Final)):
+            self._overlap.text = self.turn_text
+            self._overlap.settled = final and self._overlap.ended is not None
+        if not isinstance(event, Partial):
             self._covered = self._covered or not self._sounds(event.at)
         if words(self.turn_text):
             self._turn_started = event.at if self._turn_started is None else self._turn_started
             if not self._sounds(event.at) and self._silent_since is None:
                 self._silent_since = event.at
-        went_on = words(self.turn_text) != said_before
-        if self._overlap is not None:
-            return []
-        return self._speculate(event, went_on=went_on)
-
-    def _is_left_over(self, event: Partial | Preflight | Final) -> bool:
-        """Whether these words belong to a stretch that was judged or answered already."""
-        if self._answered is not None and not self._new_words(event.text):
-            # The stretch that was committed before its final came: the reply is under way.
-            if isinstance(event, Final):
-                self._answered = None
-            return True
-        if self._released and is_backchannel(event.text, after_question=False):
-            if isinstance(event, Final):
-                self._released = False
-            return True
-        return False
-
-    def _new_words(self, text: str) -> list[str]:
-        """The words of ``text`` that were not answered yet.
-
-        A stretch that was committed before its final transcript is transcribed once more, a word here or there in
-        another way: it is new only where it goes beyond the words that were answered.
-        """
-        spoken = words(text)
-        if self._answered is None:
-            return spoken
-        known = len(self._answered)
-        alike = SequenceMatcher(a=self._answered, b=spoken[:known]).ratio()
-        return spoken[known:] if alike >= 0.5 else spoken
+        return [] if self._overlap is not None else self._speculate(event, went_on=went_on)
 
     def _speculate(self, event: Partial | Preflight | Final, *, went_on: bool) -> list[Decision]:
         text = self.turn_text
@@ -268,9 +253,8 @@ class SilenceFloor:
     def _on_agent_started(self, event: AgentAudioStarted) -> list[Decision]:
         self._agent = _Agent.SPEAKING
         self._agent_started = event.at
-        self._agent_heard = ""
-        overlap = self._overlap
-        caller_began_just_before = self._gate and self._trigger and overlap is None
+        self._heard_before, self._agent_heard = self._agent_heard, ""
+        caller_began_just_before = self._gate and self._trigger and self._overlap is None
         if caller_began_just_before:
             self._overlap = Overlap(event.at, paused=True)
             return [PauseAgent()]
@@ -283,14 +267,23 @@ class SilenceFloor:
         return []
 
     def _on_agent_finished(self, event: AgentFinished) -> list[Decision]:
+        unheard = self._agent is _Agent.REPLYING
         self._agent = _Agent.IDLE
         overlap, self._overlap = self._overlap, None
+        if unheard:
+            # Whatever became of the reply: the words wait for what the caller says next.
+            return self._reopen()
+        self._words.settle()
         # What the caller was saying over the end of the utterance is a turn of its own now; but a backchannel that
         # was over, too, asks for nothing.
         over = overlap is not None and overlap.ended is not None and bool(words(overlap.text))
         if over and overlap is not None and is_backchannel(overlap.text, after_question=overlap.after_question):
             self._drop_stretch()
         return []
+
+    def _reopen(self) -> list[Decision]:
+        self._agent_heard = self._heard_before if self._agent is _Agent.SPEAKING else self._agent_heard
+        return [Reopen()] if self._words.reopen() else []
 
     # Judgements
 
@@ -309,9 +302,13 @@ class SilenceFloor:
         )
         if verdict is Verdict.CLAIM:
             self._overlap = None
+            decisions: list[Decision] = [StopAgent()]
+            if self._no_reaction(overlap):
+                decisions += self._reopen()
+            else:
+                self._words.settle()
             self._agent = _Agent.IDLE
-            self._answered = None
-            return [StopAgent()]
+            return decisions
         if verdict is Verdict.NOISE:
             self._overlap = None
             self._drop_stretch()
@@ -324,7 +321,7 @@ class SilenceFloor:
     def _drop_stretch(self) -> None:
         """The caller's sound was no turn: forget it, and its transcript when that comes late."""
         self._begin_turn()
-        self._released = True
+        self._words.release()
 
     def _judge_turn(self, at: float) -> list[Decision]:
         if self._overlap is not None or self._agent is not _Agent.IDLE or self._turn_started is None:
@@ -343,13 +340,14 @@ class SilenceFloor:
             return []
         if not self._covered and silence < self.config.transcript_patience_s:
             return []
-        return self._commit(text) if silence >= self.config.hold_for(text) else []
+        if silence < self.config.hold_closed_s:
+            return []
+        return self._commit(text) if silence >= self.config.hold_for(text, asked_for(self._agent_heard)) else []
 
     def _commit(self, text: str) -> list[Decision]:
-        pending_final = bool(self._current)
         gate, trigger = self._gate, self._trigger
+        self._words.commit()
         self._begin_turn()
         self._gate, self._trigger = gate, trigger
-        self._answered = words(text) if pending_final else None
         self._agent = _Agent.REPLYING
         return [Commit(text)]

@@ -49,7 +49,8 @@ _DANGLING = frozenset(
         *("would", "could", "can", "will", "i'd", "we'd", "i'll", "we'll", "want", "need", "have"),
     }
 )
-_CLOSING = frozenset({"please", "thanks", "thank you", "bye", "goodbye", "yes", "no", "yeah", "nope", "correct", "pm"})
+#: But these are, whatever their last word is.
+_SET_PHRASES = frozenset({("thank", "you"), ("see", "you"), ("like", "that"), ("about", "that"), ("than", "that")})
 _DIGITS = frozenset(
     {*"0123456789", "oh", "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 )
@@ -91,6 +92,8 @@ def is_unfinished(text: str) -> bool:
         return False
     if dictated_digits(text) in _PART_OF_A_NUMBER:
         return True
+    if tuple(spoken[-2:]) in _SET_PHRASES:
+        return False
     return spoken[-1] in _DANGLING | FILLERS or text.rstrip().endswith(("...", "…", ",", "-"))
 
 
@@ -106,11 +109,3 @@ def dictated_digits(text: str) -> int:
         elif token and token != "-":
             break
     return count
-
-
-def is_closed(text: str) -> bool:
-    """Whether ``text`` sounds over: a question, a courtesy, an answer."""
-    spoken = words(text)
-    if not spoken or is_unfinished(text):
-        return False
-    return text.rstrip().endswith("?") or spoken[-1] in _CLOSING or " ".join(spoken[-2:]) in _CLOSING

@@ -32,7 +32,7 @@ from voice_agent.telemetry.store import RecordStore
 from voice_agent.transports.audio_output import PlaybackOutput
 from voice_agent.transports.events import Message, encode
 from voice_agent.transports.microphone import Microphone
-from voice_agent.turn_taking import Event, Preflight, SpeechEnd, SpeechStart, TriggerEnd
+from voice_agent.turn_taking import Event, Preflight, SilenceFloorConfig, SpeechEnd, SpeechStart, TriggerEnd
 
 SPEED = 4
 WORD_S = 0.2
@@ -144,7 +144,9 @@ class Scene:
         await until(lambda: 0 in self.turns())
 
     async def audible(self) -> None:
-        await until(lambda: (s := self.line.output.playback.current) is not None and s.position_s > 0.3)
+        """The agent has been heard for so long that a caller who cuts in reacts to it."""
+        heard_s = 1.2 * SPEED * SilenceFloorConfig().reaction_s
+        await until(lambda: (s := self.line.output.playback.current) is not None and s.position_s > heard_s)
 
     async def record(self) -> dict[str, Any]:
         found = await self.call._services.store.call(self.call.call_id)

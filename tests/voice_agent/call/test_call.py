@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -112,12 +113,65 @@ async def test_case_22_interrupted_before_the_first_sound_nothing_was_said() -> 
         await until(lambda: bool(call.captions("caller")))
         call.start_speaking()
         call.stop_speaking("good evening a table please")
-        await until(lambda: 2 in call.turns())
-        assert call.turns()[1]["heard"] == ""
-        assert call.turns()[1]["interrupted"] is True
+        await until(lambda: call.turns().get(1, {}).get("heard") == "hello hello hello")
+        assert list(call.turns()) == [0, 1], "it was one turn"
+        assert call.turns()[1]["caller"] == "good evening a table please"
+        assert call.turns()[1]["interrupted"] is False
         contents = [m["content"] for m in call.server.bodies[-1]["messages"]]
         assert contents[1] == RESTAURANT.greeting
-        assert len(contents) == 3, "the caller's two stretches are one message, and no reply stands between"
+        assert len(contents) == 3, "no reply stands between"
+        assert last_words(call.server.bodies[-1]) == "good evening a table please"
+    assert [turn["caller"] for turn in call.stored["turns"]] == ["", "good evening a table please"]
+
+
+def availability_then(words: str) -> Callable[[Body], Reply]:
+    """A model that looks for a table wherever it may, and says ``words`` slowly."""
+
+    def script(body: Body) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return Reply(words, word_s=0.3)
+        offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in body.get("tools") or []}
+        if "check_availability" not in offered:
+            return Reply(words, word_s=0.3)
+        values = offered["check_availability"]["properties"]
+        return Reply(tool_calls=[("check_availability", {name: values[name]["enum"][0] for name in values})])
+
+    return script
+
+
+async def test_what_was_looked_up_for_half_a_turn_is_taken_back_with_it() -> None:
+    async with scene(availability_then("what name shall I put it under")) as call:
+        await call.greeted()
+        call.speak("a table for four tomorrow at seven thirty.")
+        await until(lambda: any(m["role"] == "tool" for body in call.server.bodies for m in body["messages"]))
+        await until(lambda: bool(call.captions("caller")))
+        assert any(m["role"] == "tool" for m in call.conversation.messages)
+        call.tell(Final, text="a table for four tomorrow at seven thirty.")
+        call.start_speaking()
+        call.stop_speaking("in the evening.")
+        await until(lambda: bool(call.turns().get(1, {}).get("heard")))
+        assert call.turns()[1]["caller"] == "a table for four tomorrow at seven thirty. in the evening."
+        roles = [m["role"] for m in call.conversation.messages]
+        assert roles == ["system", "assistant", "user", "assistant", "tool", "assistant"]
+        said = call.conversation.messages[2]["content"].split("\n")[0]
+        assert said == "a table for four tomorrow at seven thirty in the evening"
+
+
+async def test_an_agent_that_began_in_a_pause_stops_and_answers_the_whole_turn() -> None:
+    async with scene(lambda body: Reply(LONG)) as call:
+        await call.greeted()
+        call.speak("at seven thirty.")
+        call.tell(Final, text="at seven thirty.")
+        await until(lambda: (s := call.line.output.playback.current) is not None and s.played)
+        call.start_speaking()
+        assert call.line.output.playback.paused
+        call.stop_speaking("in the evening.")
+        await until(lambda: 2 in call.turns(), 20)
+        assert call.turns()[1]["interrupted"] is True
+        assert call.turns()[2]["caller"] == "at seven thirty. in the evening."
+        messages = call.conversation.messages
+        assert [m["role"] for m in messages] == ["system", "assistant", "user", "assistant"]
+        assert messages[2]["content"].split("\n")[0] == "at seven thirty in the evening"
 
 
 async def test_case_1_a_cough_pauses_the_agent_and_every_word_is_heard() -> None:

@@ -154,3 +154,20 @@ async def test_a_recogniser_that_fails_is_told_and_opened_anew() -> None:
     await until(lambda: len(ears.events) == 1)
     end.set()
     await task
+
+
+async def test_what_was_understood_before_the_recogniser_failed_is_kept() -> None:
+    ears, end = Ears(), asyncio.Event()
+    task = asyncio.create_task(ears.listener.listen(ears.frames(np.zeros(320, np.int16), end)))
+    await until(lambda: bool(ears.recognizer.streams))
+    stream = ears.recognizer.streams[0]
+    stream.say(KIND.START_OF_SPEECH)
+    stream.say(KIND.INTERIM_TRANSCRIPT, "a table for two")
+    stream.events.put_nowait(APIConnectionError("the speech process went away"))
+    await until(lambda: len(ears.recognizer.streams) == 2)
+    assert [(type(event), event.text) for event in ears.events] == [  # type: ignore[attr-defined]
+        (Partial, "a table for two"),
+        (Final, "a table for two"),
+    ]
+    end.set()
+    await task

@@ -18,6 +18,7 @@ from voice_agent.turn_taking import (
     Partial,
     PauseAgent,
     Preflight,
+    Reopen,
     ResumeAgent,
     SilenceFloor,
     SilenceFloorConfig,
@@ -29,7 +30,7 @@ from voice_agent.turn_taking import (
     TriggerStart,
 )
 
-TABLE = "I'd like a table for four people"
+TABLE = "we will be four people"
 
 
 def utterance(start: float, end: float, text: str, *, final: bool = True) -> list[Event]:
@@ -49,7 +50,7 @@ def utterance(start: float, end: float, text: str, *, final: bool = True) -> lis
 def speaking_agent() -> Script:
     """A script whose agent has been speaking since 1.0 s in a reply to a first turn."""
     script = Script()
-    script.run(*utterance(0.1, 0.4, "hello there", final=False), AgentAudioStarted(1.0), until=1.02)
+    script.run(*utterance(0.1, 0.4, "we are four", final=False), AgentAudioStarted(1.0), until=1.02)
     assert script.kinds() == ["Speculate", "Commit"]
     script.log.clear()
     return script
@@ -71,14 +72,15 @@ def test_a_turn_is_prepared_on_its_preflight_and_committed_after_the_hold() -> N
 @pytest.mark.parametrize(
     ("text", "hold"),
     [
-        ("could I book a table please", "hold_closed_s"),
+        ("could I book a table, please?", "hold_closed_s"),
         ("are you open on Sunday?", "hold_closed_s"),
         ("I would like to come on", "hold_unfinished_s"),
         ("we are four people so", "hold_unfinished_s"),
         ("my number is five five five", "hold_unfinished_s"),
         ("my number is 555-01", "hold_unfinished_s"),
         ("my number is five five five oh one nine nine", "hold_s"),
-        ("at 7 30", "hold_s"),
+        ("at 7 30", "hold_open_s"),
+        ("we will be four", "hold_s"),
     ],
 )
 def test_the_hold_follows_the_wording(text: str, hold: str) -> None:
@@ -167,7 +169,7 @@ def test_a_line_that_never_falls_silent_is_answered_after_the_longest_turn() -> 
 
 def test_the_final_of_a_committed_turn_does_not_answer_it_again() -> None:
     script = Script()
-    late_final = Final(2.9, "I'd like the table for four people.")
+    late_final = Final(2.9, "We'll be 4 people.")
     script.run(*utterance(0.2, 2.0, TABLE, final=False), AgentAudioStarted(2.7), late_final, until=5.0)
     assert script.kinds() == ["Speculate", "Commit"]
 
@@ -239,7 +241,7 @@ def test_a_long_sound_is_judged_by_its_transcript_however_late_that_comes() -> N
     script = speaking_agent()
     late = utterance(2.0, 2.9, "", final=False)
     script.run(*late, Final(3.9, "in the evening"), until=6.0)
-    assert script.kinds() == ["Duck", "PauseAgent", "StopAgent", "Commit"]
+    assert script.kinds() == ["Duck", "PauseAgent", "StopAgent", "Speculate", "Commit"]
 
 
 def test_a_long_sound_without_words_lets_the_agent_go_on_when_the_recogniser_is_done() -> None:
@@ -281,7 +283,7 @@ def test_case_13_stop_silences_fast_and_claims_the_turn() -> None:
 def test_a_word_that_only_the_recogniser_heard_still_stops_the_agent() -> None:
     script = speaking_agent()
     script.run(Final(2.4, "stop"), until=4.0)
-    assert script.kinds() == ["StopAgent", "Commit"]
+    assert script.kinds() == ["StopAgent", "Speculate", "Commit"]
     assert [decision for _, decision in script.all(Commit)] == [Commit("stop")]
 
 
@@ -296,7 +298,7 @@ def test_a_caller_who_goes_on_is_noticed_by_the_trigger_before_the_reply_is_hear
     commit_at = 2.0 + SilenceFloorConfig().hold_s
     goes_on = [TriggerStart(commit_at + 0.03), SpeechStart(commit_at + 0.09), Partial(commit_at + 0.7, "on Friday")]
     script.run(*utterance(0.2, 2.0, TABLE), *goes_on, until=3.3)
-    assert script.kinds() == ["Speculate", "Commit", "PauseAgent", "StopAgent"]
+    assert script.kinds() == ["Speculate", "Commit", "PauseAgent", "StopAgent", "Reopen"]
     assert script.all(PauseAgent)[0][0] == pytest.approx(commit_at + 0.03)
 
 
@@ -313,6 +315,63 @@ def test_case_8_without_caller_audio_nothing_is_resumed() -> None:
     script = speaking_agent()
     script.run(AgentFinished(4.0), until=8.0)
     assert script.log == []
+
+
+# A caller who had only paused
+
+
+def pause_within_a_turn(begins: float, *, more: str = "in the evening") -> Script:
+    """A turn that is answered at 2.6 s, and ``more`` words of the caller from ``begins`` (s) on."""
+    script = Script(SilenceFloor(SilenceFloorConfig(hold_open_s=0.45)))
+    first = utterance(0.2, 2.0, "at half past seven.")
+    script.run(*first, AgentAudioStarted(2.6), *utterance(begins, begins + 0.8, more), until=begins + 3.0)
+    return script
+
+
+def test_a_pause_that_was_taken_for_the_end_costs_no_word() -> None:
+    script = pause_within_a_turn(2.5)
+    commits = [decision for _, decision in script.all(Commit)]
+    assert commits == [Commit("at half past seven."), Commit("at half past seven. in the evening")]
+    kinds = script.kinds()
+    assert kinds[kinds.index("StopAgent") :] == ["StopAgent", "Reopen", "Speculate", "Commit"]
+
+
+def test_an_agent_that_began_in_a_pause_falls_silent_at_once_and_the_turn_goes_on() -> None:
+    script = pause_within_a_turn(2.8)
+    assert script.all(PauseAgent)[0][0] == pytest.approx(2.88)
+    assert script.all(Commit)[-1][1] == Commit("at half past seven. in the evening")
+
+
+def test_a_caller_who_heard_the_reply_begin_and_cuts_in_begins_a_turn_of_their_own() -> None:
+    script = pause_within_a_turn(3.6, more="no wait")
+    assert not script.all(Reopen)
+    assert script.all(Commit)[-1][1] == Commit("no wait")
+
+
+@pytest.mark.parametrize("more", ["please", "um", "okay", "thank you"])
+def test_in_a_silent_pause_nothing_is_a_backchannel(more: str) -> None:
+    script = pause_within_a_turn(2.5, more=more)
+    assert script.all(Commit)[-1][1] == Commit(f"at half past seven. {more}")
+
+
+def test_a_reply_that_ended_unheard_leaves_the_words_for_the_next_turn() -> None:
+    script = Script()
+    script.run(*utterance(0.2, 2.0, TABLE), AgentFinished(3.0), until=4.0)
+    assert script.kinds() == ["Speculate", "Commit", "Reopen"]
+    script.run(*utterance(5.0, 6.0, "are you there?"), until=8.0)
+    assert script.all(Commit)[-1][1] == Commit(f"{TABLE} are you there?")
+
+
+def test_the_question_asked_before_still_counts_when_the_turn_goes_on() -> None:
+    script = Script()
+    script.run(
+        AgentAudioStarted(0.02), AgentHeard(0.04, "What name shall I put it under?"), AgentFinished(0.06), until=0.1
+    )
+    script.run(*utterance(0.2, 1.0, "Peter."), AgentAudioStarted(1.9), *utterance(2.0, 2.6, "Johnson."), until=5.0)
+    (first, _), (second, commit) = script.all(Commit)
+    assert first - 1.0 == pytest.approx(SilenceFloorConfig().hold_open_s, abs=0.021)
+    assert commit == Commit("Peter. Johnson.")
+    assert second - 2.6 == pytest.approx(SilenceFloorConfig().hold_closed_s, abs=0.021)
 
 
 def test_case_24_a_claim_before_the_first_sound_drops_the_reply_and_is_answered() -> None:
