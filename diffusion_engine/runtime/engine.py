@@ -78,6 +78,16 @@ class Engine:
         return self._thread.is_alive()
 
     @property
+    def draining(self) -> bool:
+        """New requests are refused."""
+        return self._draining
+
+    @property
+    def idle(self) -> bool:
+        """No request is in the engine."""
+        return not self._listeners
+
+    @property
     def statistics(self) -> EngineStatistics:
         """Totals since the start, being counted."""
         return self._scheduler.statistics
