@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 API_KEY_VARIABLE = "DIFFUSION_ENGINE_API_KEY"
+"""One key, or several divided by commas."""
 
 
 class UsageError(Exception):
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--max-requests", type=_positive, default=8, help="that run at the same time")
     serve.add_argument("--max-waiting", type=_not_negative, default=32, help="that wait beyond those; then 503")
     serve.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of one request")
+    serve.add_argument("--rate-limit", type=_positive, metavar="N", help="requests a minute and key; then 429")
     serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: one context, at least 8192")
     serve.add_argument("--no-prefix-cache", action="store_true", help="keep no text for later requests")
 
@@ -68,14 +70,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    api_key = os.environ.get(API_KEY_VARIABLE) or None
-    if api_key is None and not _is_loopback(options.host):
+    keys = [key.strip() for key in os.environ.get(API_KEY_VARIABLE, "").split(",") if key.strip()]
+    if not keys and not _is_loopback(options.host):
         raise UsageError(f"--host {options.host} is open to others: set {API_KEY_VARIABLE} to a key of your choice")
     listener = _listen(options.host, options.port)
     _pin_threads(options.threads or _physical_cores())
 
     from diffusion_engine.models import CheckpointError
     from diffusion_engine.runtime import Limits
+    from diffusion_engine.server.access import Access
     from diffusion_engine.server.served_model import load_served_model
     from diffusion_engine.server.serving import serve
 
@@ -96,7 +99,7 @@ def _serve(options: argparse.Namespace) -> int:
         )
     except (CheckpointError, ValueError) as unusable:
         raise UsageError(str(unusable)) from unusable
-    return serve(model, listener, api_key=api_key)
+    return serve(model, listener, Access(keys, options.rate_limit))
 
 
 def _prepare(options: argparse.Namespace) -> int:

@@ -41,7 +41,7 @@ async def chat_completion(request: Request, body: ChatCompletionRequest, model: 
         ClientGoneError: the client has left.
     """
     phases = Phases()
-    prepared = prepare_chat(body, model)
+    prepared = prepare_chat(body, model, request.state.owner)
     phases.mark_tokenized()
     generation = Generation(model.engine, prepared.request)
     reply = _Reply(model.name, prepared)
@@ -87,7 +87,7 @@ class _Reply:
             "object": "chat.completion",
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
             "usage": usage(end.statistics),
-            "diffusion": extension(end, phases, self._prepared.request.id),
+            "diffusion": extension(end, phases, self._prepared.request_id),
         }
 
     async def stream(
@@ -116,7 +116,7 @@ class _Reply:
             yield server_sent(error.body)
             yield DONE
             return
-        ours = {"diffusion": extension(end, phases, self._prepared.request.id)}
+        ours = {"diffusion": extension(end, phases, self._prepared.request_id)}
         yield self._chunk({}, reason, {} if include_usage else ours)
         if include_usage:
             yield server_sent(

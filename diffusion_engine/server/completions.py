@@ -35,7 +35,7 @@ async def completion(request: Request, body: CompletionRequest, model: ServedMod
         ClientGoneError: the client has left.
     """
     phases = Phases()
-    prepared = prepare_completion(body, model)
+    prepared = prepare_completion(body, model, request.state.owner)
     phases.mark_tokenized()
     generation = Generation(model.engine, prepared.request)
     common = {
@@ -51,7 +51,7 @@ async def completion(request: Request, body: CompletionRequest, model: ServedMod
                 **common,
                 "choices": [_choice(text, finish_reason(end.cause, calls=False))],
                 "usage": usage(end.statistics),
-                "diffusion": extension(end, phases, prepared.request.id),
+                "diffusion": extension(end, phases, prepared.request_id),
             },
             headers={"Server-Timing": phases.server_timing(end.statistics)},
         )
@@ -69,7 +69,7 @@ async def completion(request: Request, body: CompletionRequest, model: ServedMod
             yield server_sent(error.body)
         else:
             last: dict[str, Any] = {**common, "choices": [_choice("", finish_reason(end.cause, calls=False))]}
-            ours = {"diffusion": extension(end, phases, prepared.request.id)}
+            ours = {"diffusion": extension(end, phases, prepared.request_id)}
             yield server_sent(last if include_usage else {**last, **ours})
             if include_usage:
                 yield server_sent({**common, "choices": [], "usage": usage(end.statistics), **ours})

@@ -21,15 +21,22 @@ class Prepared:
     """A checked request.
 
     Attributes:
+        request_id: as the client knows it.
         request: for the engine.
         form: that the reply is held to.
     """
 
+    request_id: str
     request: GenerationRequest
     form: ReplyForm
 
 
-def prepare_chat(body: ChatCompletionRequest, model: ServedModel) -> Prepared:
+def engine_id(owner: str, request_id: str) -> str:
+    """The id in the engine of a client's request: clients with keys of their own can't reach each other's."""
+    return f"{owner}/{request_id}" if owner else request_id
+
+
+def prepare_chat(body: ChatCompletionRequest, model: ServedModel, owner: str) -> Prepared:
     """Check a chat request, render and tokenize its prompt, build its grammar.
 
     Raises:
@@ -53,11 +60,10 @@ def prepare_chat(body: ChatCompletionRequest, model: ServedModel) -> Prepared:
         raise ApiError(400, f"the chat template refuses the messages: {refused}", param="messages") from refused
     form = reply_form(body, model)
     tokens = model.tokenizer.encode(prompt)
-    request = _request(body, model, tokens, body.max_completion_tokens or body.max_tokens, form.constraint)
-    return Prepared(request, form)
+    return _prepared(body, model, owner, tokens, body.max_completion_tokens or body.max_tokens, form)
 
 
-def prepare_completion(body: CompletionRequest, model: ServedModel) -> Prepared:
+def prepare_completion(body: CompletionRequest, model: ServedModel, owner: str) -> Prepared:
     """Check a completion request and tokenize its prompt.
 
     Raises:
@@ -73,7 +79,8 @@ def prepare_completion(body: CompletionRequest, model: ServedModel) -> Prepared:
     for token in tokens:
         if not 0 <= token < model.config.vocab_size:
             raise ApiError(400, f"token {token} is outside the vocabulary", param="prompt")
-    return Prepared(_request(body, model, tokens, body.max_tokens or 16, None), ReplyForm(None, {}))
+    max_tokens = body.max_tokens or model.completion_max_tokens
+    return _prepared(body, model, owner, tokens, max_tokens, ReplyForm(None, {}))
 
 
 def _check_model(body: GenerationFields, model: ServedModel) -> None:
@@ -86,13 +93,14 @@ def _check_model(body: GenerationFields, model: ServedModel) -> None:
         )
 
 
-def _request(
+def _prepared(
     body: GenerationFields,
     model: ServedModel,
+    owner: str,
     prompt: list[int],
     max_tokens: int | None,
-    constraint: Constraint | None,
-) -> GenerationRequest:
+    form: ReplyForm,
+) -> Prepared:
     context = model.config.max_positions
     room = context - len(prompt)
     field = "messages" if isinstance(body, ChatCompletionRequest) else "prompt"
@@ -108,8 +116,8 @@ def _request(
         )
     options = body.diffusion
     budget = max_tokens or min(room, model.max_tokens or room)
-    if constraint is not None and not options.prefill_only:
-        _hold_to(constraint, budget)
+    if form.constraint is not None and not options.prefill_only:
+        _hold_to(form.constraint, budget)
     temperature = model.temperature if body.temperature is None else body.temperature
     try:
         parameters = DecodingParameters(
@@ -128,15 +136,17 @@ def _request(
         raise ApiError(
             400, f"diffusion.{wrong}", param=f"diffusion.{str(wrong).split(maxsplit=1)[0].rstrip(':')}"
         ) from wrong
-    return GenerationRequest(
-        id=options.request_id or f"req-{secrets.token_hex(12)}",
+    request_id = options.request_id or f"req-{secrets.token_hex(12)}"
+    request = GenerationRequest(
+        id=engine_id(owner, request_id),
         prompt=prompt,
         parameters=parameters,
         max_tokens=budget,
         stop=body.stop_strings,
-        constraint=constraint,
+        constraint=form.constraint,
         prefill_only=options.prefill_only,
     )
+    return Prepared(request_id, request, form)
 
 
 def _hold_to(constraint: Constraint, budget: int) -> None:

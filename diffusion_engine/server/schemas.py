@@ -106,6 +106,12 @@ class GenerationFields(_Strict):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @model_validator(mode="after")
+    def _options_of_streams_only(self) -> GenerationFields:
+        if self.stream_options is not None and "stream" in self.model_fields_set and not self.stream:
+            raise ValueError("stream_options is for streams only; set stream to true")
+        return self
+
+    @model_validator(mode="after")
     def _usable_stops(self) -> GenerationFields:
         if any(not stop for stop in self.stop_strings):
             raise ValueError("stop must not hold an empty string")

@@ -14,7 +14,7 @@ import torch
 from diffusion_engine.chat.grammar import GrammarCompiler
 from diffusion_engine.chat.template import ChatTemplate
 from diffusion_engine.chat.tokenizer import Tokenizer
-from diffusion_engine.decoding import Strategy
+from diffusion_engine.decoding import Strategy, strategies_of
 from diffusion_engine.models import CheckpointError, ModelConfig, Transformer, load_model, read_config
 from diffusion_engine.runtime import Engine, Limits, RunnerKind, Scheduler, make_runner
 from diffusion_engine.runtime.pages import PAGE_TOKENS
@@ -39,6 +39,7 @@ class ServedModel:
         strategy: when a request names none.
         temperature: when a request names none: what `generation_config.json` says, else 0.
         max_tokens: when a request names none; None for what fits.
+        completion_max_tokens: the same at /v1/completions, where OpenAI's default is 16; None for `max_tokens`.
     """
 
     name: str
@@ -51,6 +52,12 @@ class ServedModel:
     strategy: Strategy
     temperature: float
     max_tokens: int | None
+    completion_max_tokens: int | None = 16
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """That requests may name."""
+        return strategies_of(self.config)
 
 
 def load_served_model(

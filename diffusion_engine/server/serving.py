@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from types import FrameType
 
 import uvicorn
 
+from diffusion_engine.server.access import Access
 from diffusion_engine.server.app import create_app
 from diffusion_engine.server.served_model import ServedModel
 
@@ -16,12 +18,17 @@ DRAIN_S = 10
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and drains the engine when it is told to exit."""
+    """Says when it is ready, and drains the engine when it is told to exit.
+
+    While requests still run, new ones are answered 503: who asks learns that it is worth trying elsewhere. A second
+    signal stops at once.
+    """
 
     def __init__(self, config: uvicorn.Config, model: ServedModel, url: str) -> None:
         super().__init__(config)
         self._model = model
         self._url = url
+        self._drain_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -29,17 +36,25 @@ class _Server(uvicorn.Server):
             print(f"diffusion-engine: {self._model.name} is ready at {self._url}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._model.engine.drain()
-        super().handle_exit(sig, frame)
+        if self._drain_until is None and not self._model.engine.idle:
+            self._drain_until = time.monotonic() + DRAIN_S
+            self._model.engine.drain()
+        else:
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._drain_until is not None and (self._model.engine.idle or time.monotonic() > self._drain_until):
+            return True
+        return await super().on_tick(counter)
 
 
-def serve(model: ServedModel, listener: socket.socket, *, api_key: str | None) -> int:
+def serve(model: ServedModel, listener: socket.socket, access: Access) -> int:
     """Serve until SIGTERM or SIGINT; requests that run then have `DRAIN_S` to end.
 
     Args:
         model: loaded; its engine is started and stopped here.
         listener: bound; closed here.
-        api_key: see `create_app`.
+        access: who may send requests.
 
     Returns:
         The exit status.
@@ -47,10 +62,10 @@ def serve(model: ServedModel, listener: socket.socket, *, api_key: str | None) -
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
-        create_app(model, api_key=api_key),
+        create_app(model, access),
         log_level="warning",
         access_log=False,
-        timeout_graceful_shutdown=DRAIN_S,
+        timeout_graceful_shutdown=DRAIN_S,  # to write what ended
         timeout_keep_alive=75,
     )
     # uvicorn raises the signal that stopped it once more when it is done; by then there is nothing left to stop.

@@ -61,6 +61,13 @@ def test_it_serves_and_on_sigterm_lets_a_running_stream_end(checkpoint: Callable
             lines = answer.iter_lines()
             next(lines)
             running.send_signal(signal.SIGTERM)
+            # Until the last one has ended, new requests hear why they aren't served.
+            while (refused := httpx.post(f"{url}/v1/chat/completions", json=body)).status_code == 200:
+                pass
+            assert refused.status_code == 503
+            assert refused.json()["error"]["code"] == "shutting_down"
+            assert int(refused.headers["retry-after"]) > 0
+            assert httpx.get(f"{url}/health").json() == {"status": "shutting down"}
             rest = [line for line in lines if line]
         assert rest[-1] == "data: [DONE]"
         assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] in ("length", "stop")
@@ -73,7 +80,7 @@ def test_it_serves_and_on_sigterm_lets_a_running_stream_end(checkpoint: Callable
 def test_every_dtype_loads_and_answers(checkpoint: Callable[[str], Path], dtype: Dtype) -> None:
     model = load_served_model(checkpoint("llama_draft"), name=None, dtype=dtype, limits=Limits())
     assert model.name == "llama_draft"
-    with TestClient(create_app(model, api_key=None)) as client:
+    with TestClient(create_app(model)) as client:
         body = {"prompt": "hello", "max_tokens": 9, "temperature": 0}
         assert client.post("/v1/completions", json=body).json()["usage"]["completion_tokens"] == 9
 

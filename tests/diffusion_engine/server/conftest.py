@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from diffusion_engine.runtime import Limits
+from diffusion_engine.server.access import Access
 from diffusion_engine.server.app import create_app
 from diffusion_engine.server.served_model import ServedModel, load_served_model
 
@@ -43,9 +44,9 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *, api_key: str | None = None, **limits: object) -> Iterator[Served]:
+def serving(folder: Path, *, access: Access | None = None, **limits: object) -> Iterator[Served]:
     model = load_served_model(folder, name="tiny", dtype="fp32", limits=Limits(**limits))  # type: ignore[arg-type]
-    server = uvicorn.Server(uvicorn.Config(create_app(model, api_key=api_key), port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(create_app(model, access), port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -71,5 +72,5 @@ def served(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) ->
 @pytest.fixture(scope="session")
 def small(checkpoint: Callable[[str], Path]) -> Iterator[Served]:
     """A guarded server that takes one request at a time and lets one wait."""
-    with serving(checkpoint("llama_draft"), api_key="secret", max_requests=1, max_waiting=1) as running:
+    with serving(checkpoint("llama_draft"), access=Access(["secret"]), max_requests=1, max_waiting=1) as running:
         yield running
