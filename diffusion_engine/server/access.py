@@ -78,7 +78,7 @@ class Access:
         bucket = self._buckets.setdefault(owner, _Bucket(limit, now))
         bucket.level = min(limit, bucket.level + (now - bucket.filled) * limit / 60)
         bucket.filled = now
-        if bucket.level < 1:
+        if bucket.level < 1 - 1e-6:  # what is added up over time is never quite whole
             wait = math.ceil((1 - bucket.level) * 60 / limit)
             raise ApiError(
                 429,

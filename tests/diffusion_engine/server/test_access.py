@@ -76,8 +76,8 @@ def _refusal(access: Access) -> ApiError | None:
 def test_never_more_than_the_limit_and_what_refilled(pauses: list[float], limit: int) -> None:
     clock = Clock()
     access = Access(requests_per_minute=limit, clock=clock)
-    started, admitted = clock.now, 0
-    for pause in pauses:
+    started = clock.now
+    for admitted, pause in enumerate(pauses, start=1):
         clock.now += pause
         refusal = _refusal(access)
         if refusal is not None:
@@ -85,7 +85,6 @@ def test_never_more_than_the_limit_and_what_refilled(pauses: list[float], limit:
             assert refusal.retry_after_s is not None
             clock.now += refusal.retry_after_s
             assert _refusal(access) is None, "what it says is enough"
-        admitted += 1
         assert admitted <= limit + (clock.now - started) * limit / 60 + 1e-6
 
 
