@@ -1,14 +1,14 @@
 """What one request does with the logits of a pass: strategies, sampling, grammars. No I/O, no scheduling."""
 
 from diffusion_engine.decoding.constraint import Constraint, ConstraintError
-from diffusion_engine.decoding.parameters import DecodingParameters, Sampling, Strategy
+from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters, Sampling, Strategy
 from diffusion_engine.decoding.passes import Decoder, Pass, Progress
 from diffusion_engine.decoding.prefill import PrefillDecoder
 from diffusion_engine.decoding.sampling import NonFiniteLogitsError
-from diffusion_engine.decoding.strategies import STRATEGIES, check_parameters, make_decoder, suppressed_tokens
+from diffusion_engine.decoding.strategies import check_parameters, make_decoder, strategies_of, suppressed_tokens
 
 __all__ = [
-    "STRATEGIES",
+    "CanvasCache",
     "Constraint",
     "ConstraintError",
     "Decoder",
@@ -21,5 +21,6 @@ __all__ = [
     "Strategy",
     "check_parameters",
     "make_decoder",
+    "strategies_of",
     "suppressed_tokens",
 ]

@@ -1,10 +1,15 @@
 """Decoding for families that are causal over clean text: autoregressive, and hybrid (drafted by diffusion, verified).
 
 A hybrid round is two passes over one body. The draft pass runs the pending text, causal, and a block of masks behind
-it: the last text row gives the next token as the autoregressive model would, and the mask at offset j, whose logits are
-shifted by one like every row's, gives the token j + 1 places after it. The verification pass runs that token and the
+it: the last text row gives the next token as the autoregressive model would. Where the masks' logits are shifted by one
+like every row's, the mask at offset j gives the token j + 1 places after it; else it gives that of its own place, and
+the first mask, whose token is known, is not asked. The verification pass runs that token and the
 draft, causal, and keeps the longest prefix that the causal model would have picked itself, and one more pick. It is the
 commit pass as well: keys and values of what it keeps are those of clean text.
+
+A draft can also be read off a text that the reply may repeat, without a pass: an earlier draft of it that the request
+brings along (warm), or the prompt (prompt lookup). It is verified in the same way, and where it no longer fits, drafting
+goes on as without it until two tokens agree again.
 
 A pick is a function of the causal logits, the seed and the position. So the text is the autoregressive one at every
 temperature, token for token; and since the draft is a point mass, accepting it exactly when the pick falls on it is
@@ -13,14 +18,20 @@ speculative sampling with the highest acceptance there is (Leviathan et al. 2023
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
+from diffusion_engine.decoding.lookup import GRAMS, continuation
 from diffusion_engine.decoding.parameters import Sampling
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
-from diffusion_engine.decoding.sampling import pick
+from diffusion_engine.decoding.sampling import most_likely, pick
 from diffusion_engine.models import ModelConfig
+
+LONGEST_LOOKUP = 32
+"""Tokens of a draft that costs no pass: a short reply in one verification."""
 
 
 class CausalDecoder:
@@ -40,6 +51,8 @@ class CausalDecoder:
         sampling: Sampling,
         suppressed: Tensor,
         constraint: Constraint | None = None,
+        warm_draft: Sequence[int] = (),
+        prompt_lookup: bool = False,
     ) -> None:
         """Start a reply.
 
@@ -51,6 +64,8 @@ class CausalDecoder:
             sampling: how tokens are drawn.
             suppressed: int64 ids that are never emitted.
             constraint: a grammar at its beginning.
+            warm_draft: an earlier draft of the reply, token ids.
+            prompt_lookup: draft what followed the last tokens earlier in the text.
         """
         self.text = list(prompt)
         self._config = config
@@ -59,9 +74,13 @@ class CausalDecoder:
         self._sampling = sampling
         self._suppressed = suppressed
         self._constraint = constraint
-        self._draft: list[int] = []
         self._opening = constraint.begin() if constraint else []
         self.text += self._opening
+        # The end of the prompt before the draft: so the place where both begin is found like any other.
+        self._source = [*prompt[-max(GRAMS) :], *warm_draft] if warm_draft else None
+        self._prompt_lookup = prompt_lookup
+        self._draft = self._looked_up()
+        self._draft_is_looked_up = bool(self._draft)
 
     @property
     def complete(self) -> bool:
@@ -83,13 +102,17 @@ class CausalDecoder:
         if self._draft:
             rows = pending + self._draft
             return Pass(tokens=rows, start=cached, clean=len(pending), wanted=range(len(pending) - 1, len(rows)))
-        masks = max(0, min(self._draft_length, self._max_length - end - 1))
+        unasked = 0 if self._config.shift_logits else 1
+        masks = min(self._draft_length, self._max_length - end - 1 + unasked)
+        if masks <= unasked:
+            masks = 0
+        drafted = range(len(pending) + unasked, len(pending) + masks)
         return Pass(
             tokens=pending + self._config.mask_block(masks),
             start=cached,
             clean=len(pending),
             masks=masks,
-            wanted=range(len(pending) - 1, len(pending) + masks),
+            wanted=[len(pending) - 1, *drafted],
         )
 
     def observe(self, step: Pass, logits: Tensor) -> Progress:
@@ -100,13 +123,34 @@ class CausalDecoder:
         logits[:, self._suppressed] = -torch.inf
         if self._draft:
             tokens, accepted = self._verify(logits)
-            self._draft = []
-            return Progress(kept=step.clean + accepted, emitted=emitted + tokens, accepted=accepted)
+            looked_up = self._draft_is_looked_up
+            self._look_up()
+            return Progress(
+                kept=step.clean + accepted,
+                emitted=emitted + tokens,
+                accepted=None if looked_up else accepted,
+                reused=accepted if looked_up else None,
+            )
         tokens = self._next(logits[0])
-        if step.masks:
+        if len(step.wanted) > 1:
             # The forced tokens stand where the first drafted ones would.
-            self._draft = self._fitting(logits[1:].argmax(-1).tolist()[len(tokens) - 1 :])
+            self._draft = self._fitting(most_likely(logits[1:]).tolist()[len(tokens) - 1 :])
+        else:
+            self._look_up()
         return Progress(kept=step.clean, emitted=emitted + tokens)
+
+    def _look_up(self) -> None:
+        self._draft = self._looked_up()
+        self._draft_is_looked_up = bool(self._draft)
+
+    def _looked_up(self) -> list[int]:
+        longest = min(LONGEST_LOOKUP, self._max_length - len(self.text) - 1)
+        if longest < 1 or not (self._source or self._prompt_lookup):
+            return []
+        found = continuation(self.text, self._source, longest) if self._source else []
+        if not found and self._prompt_lookup:
+            found = continuation(self.text, self.text, longest)
+        return self._fitting(found)
 
     def _take_opening(self) -> list[int]:
         opening, self._opening = self._opening, []

@@ -1,8 +1,4 @@
-"""Block denoising for block-causal families: SDAR's rule (see `unmasking`), one block of masks after the other.
-
-A finished block is run once more, clean, before its keys and values are kept: those written while it was noisy are
-wrong. That commit pass shares the forward of the next block's first step.
-"""
+"""What a denoising step does to the open block, whatever kind of model the logits came from."""
 
 from __future__ import annotations
 
@@ -11,17 +7,18 @@ from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
 from diffusion_engine.decoding.parameters import DecodingParameters
-from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
 from diffusion_engine.decoding.sampling import pick
-from diffusion_engine.decoding.unmasking import UNMASKING, quota
+from diffusion_engine.decoding.unmasking import UNMASKING, Candidates
 from diffusion_engine.models import ModelConfig
 
 
-class BlockDecoder:
-    """Denoises the block that `text` ends in, releases its clean prefix after every step, and opens the next.
+class Denoiser:
+    """Commits positions of the open block, releases its clean prefix after every step, and opens the next.
 
     Attributes:
         text: the prompt and what was released: the contiguous clean prefix, so a later step never takes it back.
+        start: position of the open block.
+        block: its tokens, None where masked; empty at the end of what can be written.
     """
 
     def __init__(
@@ -29,116 +26,172 @@ class BlockDecoder:
         config: ModelConfig,
         prompt: list[int],
         *,
+        start: int,
+        end: int,
         parameters: DecodingParameters,
         suppressed: Tensor,
-        constraint: Constraint | None = None,
+        constraint: Constraint | None,
     ) -> None:
-        """Start a reply.
+        """Open the first block.
 
         Args:
-            config: of the model; its family must be block-causal, without a shift of the logits.
-            prompt: its tail shares a block with masks. Its positions are given, whatever their tokens.
-            parameters: the strategy must be one of block denoising.
+            config: of the model.
+            prompt: token ids. Its positions are given, whatever their tokens.
+            start: of the first block; prompt tokens from here on share it with masks.
+            end: of what can be written.
+            parameters: the strategy must be one of denoising.
             suppressed: int64 ids that are never emitted.
-            constraint: a grammar at its beginning.
+            constraint: a grammar at its beginning, or None.
         """
         self.text = list(prompt)
+        self.start = start
+        self.block: list[int | None] = []
         self._config = config
+        self._end = end
+        self._prompt_length = len(prompt)
         self._parameters = parameters
-        self._unmask = UNMASKING[parameters.strategy]
-        self._steps = parameters.denoising_steps or parameters.block_length
+        self._unmasking = UNMASKING[parameters.strategy]
+        # A grammar advances with the final text and can't go back: what it has taken isn't edited.
+        self._edits = self._unmasking.edits and constraint is None
+        self._sub_block = parameters.sub_block_length or config.sub_block_length
         self._suppressed = suppressed
         self._constraint = constraint
         self._forced: list[int] = []
-        self._step = 0
         self._released = 0
-        self._block: list[int | None] = []
-        self._start = len(prompt) // parameters.block_length * parameters.block_length
-        self._open_block(given=prompt[self._start :])
+        self._step = 0
+        self._edits_left = 0
+        self._confirmed: set[int] = set()
+        self._open_block(given=prompt[start:])
         if constraint is not None:
             self._forced = constraint.begin()
-        self._unsaid = self._release()
+        self.unsaid = self._release()
 
     @property
     def complete(self) -> bool:
-        """See `Decoder`."""
+        """The grammar allows nothing more."""
         return self._constraint is not None and self._constraint.complete and not self._forced
 
-    @property
-    def cacheable(self) -> int:
-        """See `Decoder`."""
-        return self._start
-
-    def plan(self, cached: int, max_rows: int) -> Pass:
-        """See `Decoder`."""
-        length = self._parameters.block_length
-        chunk = prefill_chunk(self.text, cached, self._start, max_rows, length)
-        if chunk is not None:
-            return chunk
-        clean = self._start - cached
+    def inputs(self) -> list[int]:
+        """The block's input ids."""
         mask = self._config.mask_token_ids[0]
-        return Pass(
-            tokens=self.text[cached : self._start] + [mask if token is None else token for token in self._block],
-            start=cached,
-            clean=clean,
-            wanted=[clean + i for i, token in enumerate(self._block) if token is None],
-            block_length=length,
-        )
+        return [mask if token is None else token for token in self.block]
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
-        """See `Decoder`."""
-        unsaid, self._unsaid = self._unsaid, []
-        if not len(step.wanted):
-            return Progress(kept=step.clean, emitted=unsaid)
-        masked = [i for i, token in enumerate(self._block) if token is None]
-        raw = torch.softmax(logits.double(), dim=-1)
+    def targets(self) -> list[int]:
+        """Offsets in the block whose logits the next step needs, ascending.
+
+        They are the masked ones of the first sub-block that has any; and, where the strategy edits, those written and
+        not yet released.
+        """
+        masked = [i for i, token in enumerate(self.block) if token is None]
+        if masked and self._sub_block is not None:
+            border = (masked[0] // self._sub_block + 1) * self._sub_block
+            masked = [i for i in masked if i < border]
+        if not self._edits:
+            return masked
+        written = [i for i in range(self._released, len(self.block)) if self.block[i] is not None]
+        return sorted(masked + written)
+
+    def take(self, logits: Tensor, *, settled: bool = False) -> list[int]:
+        """Do one step.
+
+        Args:
+            logits: of `targets()`, (len(targets), vocab_size) float32, to be written on.
+            settled: those of offset 0 will not change any more, so waiting gains nothing: it is committed.
+
+        Returns:
+            Tokens that are final now.
+        """
+        targets = self.targets()
+        masked = [row for row, offset in enumerate(targets) if self.block[offset] is None]
+        written = [row for row, offset in enumerate(targets) if self.block[offset] is not None]
+        probabilities = torch.softmax(logits.double(), dim=-1)
         logits[:, self._suppressed] = -torch.inf
-        candidates = self._candidates(logits, masked)
-        confidences = raw.gather(1, torch.tensor(candidates).unsqueeze(1)).squeeze(1).tolist()
-        allowance = quota(self._parameters.block_length, self._steps, self._step)
-        chosen = self._unmask(confidences, allowance, self._parameters.threshold)
-        if self._constraint is not None:
-            # The leftmost pick is valid by construction: with it every step makes progress.
-            chosen = sorted({0, *chosen})
-        for index in chosen:
-            self._block[masked[index]] = candidates[index]
-        self._step = min(self._step + 1, self._steps - 1)
-        return Progress(kept=step.clean, emitted=unsaid + self._release(), denoising=True)
+        # Decided before anything is written: all tokens of a step are read off the same pass.
+        edited = self._better(targets, written, logits, probabilities)
+        if masked:
+            whole = len(masked) == len(targets)
+            self._commit(
+                [targets[row] for row in masked],
+                logits if whole else logits[masked],
+                probabilities if whole else probabilities[masked],
+                settled=settled and targets[0] == 0,
+            )
+        for offset, token in edited.items():
+            self.block[offset] = token
+        self._confirmed.update(targets[row] for row in written if targets[row] not in edited)
+        self._confirmed.difference_update(edited)
+        self._step += 1
+        return self._release()
 
-    def _candidates(self, logits: Tensor, masked: list[int]) -> list[int]:
+    def _commit(self, offsets: list[int], logits: Tensor, probabilities: Tensor, *, settled: bool) -> None:
+        """Write the positions that the strategy selects among the masked ones."""
+        tokens = self._candidates(logits, offsets)
+        chosen_tokens = torch.tensor(tokens, device=logits.device)
+        steps = min(self._parameters.denoising_steps or len(self.block), len(self.block))
+        left = sum(token is None for token in self.block)
+        score = self._unmasking.score
+        scores = score(probabilities, chosen_tokens).tolist()
+        selected = self._unmasking.select(
+            Candidates(
+                confidences=probabilities.gather(1, chosen_tokens.unsqueeze(1)).squeeze(1).tolist(),
+                scores=scores,
+                offset=self.start + offsets[0] - self._prompt_length,
+                quota=self._unmasking.schedule(len(self.block), left, steps, min(self._step, steps - 1)),
+                parameters=self._parameters,
+            )
+        )
+        if settled or self._constraint is not None:
+            # With a grammar the leftmost pick is valid by construction: every step makes progress.
+            selected = sorted({0, *selected})
+        for index in selected:
+            self.block[offsets[index]] = tokens[index]
+
+    def _candidates(self, logits: Tensor, offsets: list[int]) -> list[int]:
         """One token for each masked position."""
         sampling = self._parameters.sampling
+        step = self._step + 1
         if sampling.temperature == 0.0:
-            candidates = logits.argmax(-1).tolist()
+            tokens = logits.argmax(-1).tolist()
         else:
-            candidates = [
-                pick(row, sampling, self._start + i, self._step + 1) for row, i in zip(logits, masked, strict=True)
-            ]
+            tokens = [pick(row, sampling, self.start + i, step) for row, i in zip(logits, offsets, strict=True)]
         if self._constraint is not None:
             # All before the leftmost mask is final: there, and only there, the grammar's state is known.
-            position, step = self._start + masked[0], self._step + 1
-            candidates[0] = self._constraint.pick(
+            position = self.start + offsets[0]
+            tokens[0] = self._constraint.pick(
                 logits[0], lambda row, attempt: pick(row, sampling, position, step + (attempt << 12))
             )
-        return [int(token) for token in candidates]
+        return [int(token) for token in tokens]
+
+    def _better(self, targets: list[int], written: list[int], logits: Tensor, probabilities: Tensor) -> dict[int, int]:
+        """Written positions whose best token is another one, and above the threshold: offset -> token."""
+        edited: dict[int, int] = {}
+        for row in written:
+            token = int(logits[row].argmax())
+            sure = float(probabilities[row, token]) > self._parameters.edit_threshold
+            if sure and token != self.block[targets[row]] and self._edits_left:
+                edited[targets[row]] = token
+                self._edits_left -= 1
+        return edited
 
     def _release(self) -> list[int]:
         """Move the clean prefix of the block into the text; open the next block when this one is done."""
         emitted: list[int] = []
         while not self.complete:
-            if self._released == len(self._block):
-                if not self._block:
-                    break  # the end of the context
-                self._start += len(self._block)
+            if self._released == len(self.block):
+                if not self.block:
+                    break  # the end of what can be written
+                self.start += len(self.block)
                 self._open_block(given=[])
                 continue
             if self._forced:
                 token = self._forced.pop(0)
-                self._block[self._released] = token
+                self.block[self._released] = token
             else:
-                provisional = self._block[self._released]
-                if provisional is None or not self._grammar_takes(provisional):
-                    self._block[self._released] = None
+                provisional = self.block[self._released]
+                if provisional is None or (self._edits and self._released not in self._confirmed):
+                    break
+                if not self._grammar_takes(provisional):
+                    self.block[self._released] = None
                     break
                 token = provisional
             self._released += 1
@@ -157,7 +210,10 @@ class BlockDecoder:
         return True
 
     def _open_block(self, given: list[int]) -> None:
-        length = min(self._parameters.block_length, self._config.max_positions - self._start)
-        self._block = [*given, *[None] * (length - len(given))]
+        length = min(self._parameters.block_length, self._end - self.start)
+        self.block = [*given, *[None] * (length - len(given))]
         self._released = len(given)
         self._step = 0
+        # Each edit needs one of these, so a block that keeps changing its mind ends.
+        self._edits_left = length
+        self._confirmed = set()

@@ -17,9 +17,12 @@ class Pass:
         start: position of the first row, which is also how many tokens are cached before it.
         clean: leading rows that hold final text. Their keys and values are kept; those of later rows are scratch until
             `Progress.kept` says otherwise.
-        masks: trailing rows that see each other in both directions (causal families only).
+        masks: trailing rows that see each other in both directions (causal families only): the masks of a draft, or an
+            open block with what is written of it.
         wanted: rows whose logits the decoder needs, ascending.
         block_length: rows see their whole block of this length and all before it; None for causal rows.
+        behind: positions behind the rows whose keys and values, of an earlier pass, they see as well (approximate
+            caches of bidirectional families only).
     """
 
     tokens: list[int]
@@ -28,6 +31,7 @@ class Pass:
     masks: int = 0
     wanted: range | list[int]
     block_length: int | None = None
+    behind: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +41,15 @@ class Progress:
     Attributes:
         kept: leading rows of the pass whose keys and values are those of final text.
         emitted: new tokens, in order, never taken back.
-        accepted: drafted tokens that the verification kept; None when the pass verified nothing.
+        accepted: tokens drafted by diffusion that the verification kept; None when the pass verified none.
+        reused: tokens of a looked-up draft that the verification kept; None when the pass verified none.
         denoising: the pass unmasked positions of a block.
     """
 
     kept: int
     emitted: list[int]
     accepted: int | None = None
+    reused: int | None = None
     denoising: bool = False
 
 

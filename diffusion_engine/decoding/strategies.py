@@ -1,33 +1,48 @@
-"""From a request's parameters to its decoder."""
+"""What a model can decode by, and from a request's parameters to its decoder."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from diffusion_engine.decoding.blocks import BlockDecoder
+from diffusion_engine.decoding.canvas import CanvasDecoder
 from diffusion_engine.decoding.causal import CausalDecoder
 from diffusion_engine.decoding.constraint import Constraint
-from diffusion_engine.decoding.denoising import BlockDecoder
-from diffusion_engine.decoding.parameters import DecodingParameters, Strategy
+from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters, Strategy
 from diffusion_engine.decoding.passes import Decoder
+from diffusion_engine.decoding.unmasking import UNMASKING
 from diffusion_engine.models import Attention, ModelConfig
 
-STRATEGIES: dict[Attention, tuple[Strategy, ...]] = {
-    Attention.CAUSAL: (Strategy.HYBRID, Strategy.AUTOREGRESSIVE),
-    Attention.BLOCK_CAUSAL: (Strategy.DYNAMIC, Strategy.STATIC, Strategy.SEQUENTIAL),
-}
-"""What each kind of attention can decode exactly; the first is the default."""
+CAUSAL_STRATEGIES = (Strategy.HYBRID, Strategy.AUTOREGRESSIVE, Strategy.PROMPT_LOOKUP)
+"""Exact readings of one causal text; they differ in where their drafts come from."""
+
+
+def strategies_of(config: ModelConfig) -> tuple[Strategy, ...]:
+    """What a model can decode by.
+
+    Causal models decode autoregressively and hybrid. All but those with a mask of its own for every offset denoise
+    blocks as well: such masks are trained for drafts of nothing but masks.
+    """
+    causal = CAUSAL_STRATEGIES if config.attention is Attention.CAUSAL else ()
+    return causal if len(config.mask_token_ids) > 1 else (*causal, *UNMASKING)
 
 
 def check_parameters(config: ModelConfig, parameters: DecodingParameters) -> None:
     """Raise ValueError, naming the field, for a decoding that this model can't do."""
-    known = STRATEGIES[config.attention]
+    known = strategies_of(config)
     if parameters.strategy not in known:
         names = ", ".join(known)
         raise ValueError(f"strategy: this model decodes by {names}, not by {parameters.strategy}")
     masks = len(config.mask_token_ids)
     if masks > 1 and parameters.block_length > masks:
         raise ValueError(f"block_length: this model has masks for {masks} positions, not {parameters.block_length}")
+    if parameters.canvas_cache is not CanvasCache.NONE and config.attention is not Attention.BIDIRECTIONAL:
+        raise ValueError(
+            "canvas_cache: this model's own cache is exact; the approximate ones are for bidirectional ones"
+        )
 
 
 def suppressed_tokens(config: ModelConfig, control: tuple[int, ...] = ()) -> Tensor:
@@ -52,6 +67,7 @@ def make_decoder(
     max_length: int,
     suppressed: Tensor,
     constraint: Constraint | None = None,
+    draft: Sequence[int] = (),
 ) -> Decoder:
     """The decoder for a request whose parameters `check_parameters` has passed.
 
@@ -62,14 +78,26 @@ def make_decoder(
         max_length: tokens of prompt and reply together.
         suppressed: see `suppressed_tokens`.
         constraint: a grammar at its beginning, or None for free text.
+        draft: an earlier draft of the reply, for strategies that verify causally.
     """
-    if parameters.strategy in (Strategy.HYBRID, Strategy.AUTOREGRESSIVE):
+    if parameters.strategy in CAUSAL_STRATEGIES:
         return CausalDecoder(
             config,
             prompt,
             max_length=max_length,
             draft_length=parameters.block_length if parameters.strategy is Strategy.HYBRID else 0,
             sampling=parameters.sampling,
+            suppressed=suppressed,
+            constraint=constraint,
+            warm_draft=draft,
+            prompt_lookup=parameters.strategy is Strategy.PROMPT_LOOKUP,
+        )
+    if config.attention is Attention.BIDIRECTIONAL:
+        return CanvasDecoder(
+            config,
+            prompt,
+            max_length=max_length,
+            parameters=parameters,
             suppressed=suppressed,
             constraint=constraint,
         )

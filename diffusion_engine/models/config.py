@@ -16,6 +16,11 @@ class Attention(StrEnum):
     BIDIRECTIONAL = "bidirectional"
     """The whole canvas, masks to its right included: keys and values change with every step, nothing is shared."""
 
+    @property
+    def exact(self) -> bool:
+        """Keys and values of clean text never change."""
+        return self is not Attention.BIDIRECTIONAL
+
 
 @dataclass(frozen=True, kw_only=True)
 class Yarn:

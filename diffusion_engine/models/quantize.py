@@ -46,8 +46,9 @@ class Int8Linear(nn.Module):
 
 def quantize(model: Transformer) -> Transformer:
     """Replace every linear layer of a float32 model on the CPU by its int8 form, in place; returns the model."""
-    for layer in model.layers:
-        for name in ("qkv", "out", "gate_up", "down"):
-            setattr(layer, name, Int8Linear(getattr(layer, name)))
+    for module in list(model.layers.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, Int8Linear(child))
     model.head = Int8Linear(model.head)  # type: ignore[assignment]
     return model

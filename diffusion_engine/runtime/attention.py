@@ -46,8 +46,13 @@ class Segment:
 
     @property
     def length(self) -> int:
-        """Tokens that the rows may see at most: the cached ones and themselves."""
+        """Tokens up to the last row."""
         return self.step.start + len(self.step.tokens)
+
+    @property
+    def seen(self) -> int:
+        """Tokens that the rows may see at most: the cached ones, themselves, and those behind."""
+        return self.length + self.step.behind
 
 
 def slots_of(pages: list[int], start: int, end: int) -> Tensor:
@@ -63,11 +68,11 @@ def visible(step: Pass) -> Tensor:
     everything before them.
 
     Returns:
-        (rows, start + rows) bool.
+        (rows, start + rows + behind) bool.
     """
     rows = len(step.tokens)
     query = torch.arange(step.start, step.start + rows).unsqueeze(1)
-    key = torch.arange(step.start + rows).unsqueeze(0)
+    key = torch.arange(step.start + rows + step.behind).unsqueeze(0)
     if step.block_length is not None:
         return key // step.block_length <= query // step.block_length
     first_mask = step.start + rows - step.masks
@@ -102,12 +107,14 @@ class PagedAttention:
             at += rows
             first = contiguous(segment.pages)
             self._seen.append(
-                slots_of(segment.pages, 0, segment.length)
+                slots_of(segment.pages, 0, segment.seen)
                 if first is None
-                else slice(first * PAGE_TOKENS, first * PAGE_TOKENS + segment.length)
+                else slice(first * PAGE_TOKENS, first * PAGE_TOKENS + segment.seen)
             )
             written.append(slots_of(segment.pages, segment.step.start, segment.length))
-            self._masks.append(None if rows == 1 else _additive(visible(segment.step), dtype))
+            self._masks.append(
+                None if rows == 1 and segment.step.block_length is None else _additive(visible(segment.step), dtype)
+            )
         self._written = written[0] if len(written) == 1 else torch.cat(written)
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

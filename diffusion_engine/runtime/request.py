@@ -20,6 +20,7 @@ class GenerationRequest:
         stop: the reply ends before the first of these strings.
         constraint: a grammar at its beginning, this request's own; None for free text.
         prefill_only: cache the prompt, generate nothing.
+        draft: token ids of an earlier draft of the reply; what still fits is kept without being drafted again.
     """
 
     id: str
@@ -29,6 +30,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     constraint: Constraint | None = None
     prefill_only: bool = False
+    draft: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

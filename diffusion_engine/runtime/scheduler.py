@@ -16,7 +16,6 @@ import torch
 
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import (
-    STRATEGIES,
     ConstraintError,
     Decoder,
     DecodingParameters,
@@ -24,6 +23,7 @@ from diffusion_engine.decoding import (
     Pass,
     PrefillDecoder,
     make_decoder,
+    strategies_of,
     suppressed_tokens,
 )
 from diffusion_engine.models import Attention
@@ -78,7 +78,7 @@ class Scheduler:
         needed = math.ceil(self.config.max_positions / PAGE_TOKENS)
         if pages < needed:
             raise ValueError(f"the KV pool has {pages} pages; one request of the whole context needs {needed}")
-        self.cache = KVCache(runner, pages, share=limits.prefix_cache)
+        self.cache = KVCache(runner, pages, share=limits.prefix_cache and self.config.attention.exact)
         self.statistics = EngineStatistics()
         self._runner = runner
         self._tokenizer = tokenizer
@@ -126,14 +126,12 @@ class Scheduler:
 
         Leaves nothing behind, in the cache or in the totals.
         """
-        strategy = STRATEGIES[self.config.attention][0]
-        parameters = DecodingParameters(strategy=strategy, block_length=self.config.block_length)
-        prompt = [0] * min(2 * PAGE_TOKENS, self.config.max_positions - 1)
-        self.submit(
-            GenerationRequest(
-                id="warm-up", prompt=prompt, parameters=parameters, max_tokens=2 * self.config.block_length
-            )
+        block_length = min(self.config.block_length, self.config.max_positions // 4 or 1, 64)
+        parameters = DecodingParameters(
+            strategy=strategies_of(self.config)[0], block_length=block_length, denoising_steps=min(4, block_length)
         )
+        prompt = [0] * min(2 * PAGE_TOKENS, self.config.max_positions - 1)
+        self.submit(GenerationRequest(id="warm-up", prompt=prompt, parameters=parameters, max_tokens=2 * block_length))
         while not self.idle:
             self.step()
         self.cache.prefix.clear()
@@ -182,7 +180,7 @@ class Scheduler:
 
     def _decoder(self, request: GenerationRequest) -> Decoder:
         if request.prefill_only:
-            return PrefillDecoder(request.prompt, self._tree(request))
+            return PrefillDecoder(request.prompt if self.config.attention.exact else [], self._tree(request))
         return make_decoder(
             self.config,
             request.parameters,
@@ -190,6 +188,7 @@ class Scheduler:
             max_length=min(self.config.max_positions, len(request.prompt) + request.max_tokens),
             suppressed=self._suppressed,
             constraint=request.constraint,
+            draft=request.draft,
         )
 
     def _tree(self, request: GenerationRequest) -> int | None:
@@ -265,6 +264,8 @@ class Scheduler:
         if progress.accepted is not None:
             statistics.verifications += 1
             statistics.accepted += progress.accepted
+        if progress.reused is not None:
+            statistics.reused += progress.reused
         if len(step.wanted) and not sequence.published:
             # The prompt has just been run: from now on others may share its pages.
             self.cache.publish(sequence.table, sequence.decoder.text)

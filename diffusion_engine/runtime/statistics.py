@@ -42,8 +42,9 @@ class RequestStatistics:
         cached_tokens: of them, found in the prefix cache.
         completion_tokens: emitted, without the end token.
         forwards: passes that it took part in.
-        verifications: of them, those that verified a draft.
-        accepted: drafted tokens that verification kept.
+        verifications: of them, those that verified a draft made by diffusion.
+        accepted: tokens drafted by diffusion that verification kept.
+        reused: tokens of a warm draft, or of the prompt, that verification kept.
         denoising: passes that unmasked positions of a block.
         submitted, admitted, prefilled, first_token, finished: when; None until then. `prefilled` is when the pass with
             the prompt's last row returned.
@@ -55,6 +56,7 @@ class RequestStatistics:
     forwards: int = 0
     verifications: int = 0
     accepted: int = 0
+    reused: int = 0
     denoising: int = 0
     submitted: float = 0.0
     admitted: float | None = None

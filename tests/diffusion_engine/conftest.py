@@ -11,17 +11,13 @@ import torch
 
 from diffusion_engine.chat.grammar import GrammarCompiler
 from diffusion_engine.chat.tokenizer import Tokenizer
-from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy
+from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy, strategies_of
 from diffusion_engine.models import ModelConfig, Transformer, load_model
 from diffusion_engine.runtime import EndEvent, GenerationRequest, Limits, Scheduler, TextEvent, TorchRunner
 from tests.diffusion_engine.tiny import number_tokenizer, write_checkpoint
 
 torch.set_num_threads(1)
 FAMILIES = ("llama_draft", "sdar")
-STRATEGIES = {
-    "llama_draft": (Strategy.HYBRID, Strategy.AUTOREGRESSIVE),
-    "sdar": (Strategy.DYNAMIC, Strategy.STATIC, Strategy.SEQUENTIAL),
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Loaded:
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
-        return STRATEGIES[self.config.family]
+        return strategies_of(self.config)
 
     def scheduler(self, *, pages: int = 64, **limits: object) -> Scheduler:
         return Scheduler(TorchRunner(self.model, pages), pages, self.tokenizer, Limits(**limits))  # type: ignore[arg-type]

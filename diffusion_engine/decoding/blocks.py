@@ -1,0 +1,114 @@
+"""Block denoising over an exact cache, for models whose clean text never changes: block-causal and causal ones.
+
+A finished block is run once more, clean, before its keys and values are kept: those written while it was noisy are
+wrong. That commit pass shares the forward of the next block's first step.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from diffusion_engine.decoding.constraint import Constraint
+from diffusion_engine.decoding.denoising import Denoiser
+from diffusion_engine.decoding.parameters import DecodingParameters
+from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
+from diffusion_engine.models import Attention, ModelConfig
+
+
+class BlockDecoder:
+    """See the module.
+
+    Where clean text is block-causal, blocks lie on multiples of their length and the prompt's tail shares one with
+    masks. Where it is causal, blocks begin behind the prompt; the open one sees itself in both directions, and its
+    commit pass is causal.
+
+    Where logits are shifted, position i is predicted by the row at i - 1. For the first position of a block that row is
+    clean text, so it stays the same as long as the block is open: its logits are carried from the block's first step.
+
+    Attributes:
+        text: see `Denoiser`.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        prompt: list[int],
+        *,
+        parameters: DecodingParameters,
+        suppressed: Tensor,
+        constraint: Constraint | None = None,
+    ) -> None:
+        """Start a reply; see `Denoiser` for the arguments."""
+        length = parameters.block_length
+        self._aligned = config.attention is Attention.BLOCK_CAUSAL
+        self._denoiser = Denoiser(
+            config,
+            prompt,
+            start=len(prompt) // length * length if self._aligned else len(prompt),
+            end=config.max_positions,
+            parameters=parameters,
+            suppressed=suppressed,
+            constraint=constraint,
+        )
+        self.text = self._denoiser.text
+        self._unit = length if self._aligned else None
+        self._shift = int(config.shift_logits)
+        self._fold = parameters.fold_commit
+        self._border: Tensor | None = None
+        """Logits of the last row before block `_border_of`."""
+        self._border_of = -1
+
+    @property
+    def complete(self) -> bool:
+        """See `Decoder`."""
+        return self._denoiser.complete
+
+    @property
+    def cacheable(self) -> int:
+        """See `Decoder`."""
+        start = self._denoiser.start
+        return start - 1 if self._needs_border and self._border_of != start else start
+
+    def plan(self, cached: int, max_rows: int) -> Pass:
+        """See `Decoder`."""
+        denoiser = self._denoiser
+        chunk = prefill_chunk(self.text, cached, denoiser.start, max_rows, self._unit)
+        if chunk is not None:
+            return chunk
+        before = self.text[cached : denoiser.start]
+        clean = len(before)
+        if clean and not self._fold:
+            border = [clean - 1] if self._needs_border else []
+            return Pass(tokens=before, start=cached, clean=clean, wanted=border, block_length=self._unit)
+        rows = [clean + offset - self._shift for offset in denoiser.targets()]
+        return Pass(
+            tokens=before + denoiser.inputs(),
+            start=cached,
+            clean=clean,
+            masks=0 if self._aligned else len(denoiser.block),
+            wanted=[row for row in rows if row >= 0],
+            block_length=self._unit,
+        )
+
+    def observe(self, step: Pass, logits: Tensor) -> Progress:
+        """See `Decoder`."""
+        denoiser = self._denoiser
+        unsaid, denoiser.unsaid = denoiser.unsaid, []
+        if self._needs_border and step.clean and len(step.wanted):
+            self._border, self._border_of = logits[0].clone(), denoiser.start
+        if len(step.tokens) == step.clean:
+            return Progress(kept=step.clean, emitted=unsaid)
+        if self._needs_border and not step.clean:
+            assert self._border is not None
+            logits = torch.cat([self._border.unsqueeze(0), logits])
+        start, noisy = denoiser.start, list(denoiser.block)
+        emitted = denoiser.take(logits, settled=bool(self._shift))
+        # A pass that found nothing left to change was the block's commit pass.
+        committed = self._aligned and not self._shift and noisy == self.text[start : denoiser.start]
+        kept = len(step.tokens) if committed and noisy else step.clean
+        return Progress(kept=kept, emitted=unsaid + emitted, denoising=True)
+
+    @property
+    def _needs_border(self) -> bool:
+        return bool(self._shift) and self._denoiser.targets()[:1] == [0]
