@@ -15,18 +15,25 @@ from typing import Any
 
 from llguidance import LLMatcher
 
+from diffusion_engine.chat.examples import EXAMPLES_OF_FORMATS, example_of
 from diffusion_engine.chat.schemas import Schema, SchemaError, blamed, enforceable
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import Constraint
-from diffusion_engine.decoding.closing import Closer
+from diffusion_engine.decoding.closing import Closer, Hints
 
 TOOL_CALL_OPEN = "<tool_call>"
 TOOL_CALL_CLOSE = "</tool_call>"
 
 _JSON_STYLE = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
 _TEXT = f"TEXT: /(.|\\n)+/ & ~/(.|\\n)*{TOOL_CALL_OPEN}(.|\\n)*/"
-_TEXT_AND_MARKER = f"marker[lazy]: /(.|\\n)*{TOOL_CALL_OPEN}\\n/"
+_TEXT_AND_MARKER = (
+    f"marker: MARKER\nMARKER: /(.|\\n)*{TOOL_CALL_OPEN}\\n/ & ~/(.|\\n)*{TOOL_CALL_OPEN}(.|\\n)(.|\\n)+/\n"
+)
+"""Text up to the first opening: once that has begun, nothing but the call may follow."""
 _COMPLAINT = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
+_PATTERN = re.compile(r'"pattern": ("(?:[^"\\]|\\.)*")')
+_FORMAT = re.compile(r'"format": "([a-z0-9-]+)"')
+_REQUIRED = re.compile(r'"required": (\[(?:"(?:[^"\\]|\\.)*"(?:, )?)*\])')
 _CACHE_SIZE = 128
 
 
@@ -104,7 +111,7 @@ class GrammarCompiler:
         self._vocab_size = vocab_size
         self._end_tokens = tokenizer.eos_token_ids
         self._closer = Closer(self._tokenizer, vocab_size)
-        self._matchers: OrderedDict[str, LLMatcher] = OrderedDict()
+        self._matchers: OrderedDict[str, tuple[LLMatcher, Hints]] = OrderedDict()
 
     def __contains__(self, grammar: str) -> bool:
         """Whether the grammar is compiled already."""
@@ -116,16 +123,27 @@ class GrammarCompiler:
         Raises:
             GrammarError: the grammar engine refuses it: an unsupported keyword, or an unsatisfiable schema.
         """
-        matcher = self._matchers.get(grammar)
-        if matcher is None:
+        if grammar not in self._matchers:
             matcher = LLMatcher(self._tokenizer, grammar)
             if matcher.is_error():
                 raise GrammarError(_complaint(matcher))
-            self._matchers[grammar] = matcher
+            self._matchers[grammar] = matcher, self._hints(grammar)
             if len(self._matchers) > _CACHE_SIZE:
                 self._matchers.popitem(last=False)
         self._matchers.move_to_end(grammar)
-        return Constraint(matcher.deep_copy(), self._vocab_size, self._closer, self._end_tokens)
+        matcher, hints = self._matchers[grammar]
+        return Constraint(matcher.deep_copy(), self._vocab_size, self._closer, self._end_tokens, hints)
+
+    def _hints(self, grammar: str) -> Hints:
+        """Names of required properties, and every end of an example for every pattern and format, in JSON."""
+        texts = {example_of(json.loads(pattern)) for pattern in _PATTERN.findall(grammar)}
+        texts |= {EXAMPLES_OF_FORMATS.get(name, "") for name in _FORMAT.findall(grammar)}
+        ends = {_inner(text[at:]) + '"' for text in texts for at in range(len(text))}
+        required = dict.fromkeys(name for names in _REQUIRED.findall(grammar) for name in json.loads(names))
+        return Hints(
+            names=[self._tokenizer.tokenize_str(_inner(name) + '": ') for name in required],
+            strings=sorted((self._tokenizer.tokenize_str(end) for end in ends), key=len),
+        )
 
     def explanation(self, schema: Schema) -> str | None:
         """Why a schema can't be enforced, and where in it; None when it can."""
@@ -162,6 +180,11 @@ def _json(schema: Schema) -> str:
     except SchemaError as unsupported:
         raise GrammarError(str(unsupported)) from unsupported
     return f"%json {json.dumps({**exact, 'x-guidance': _JSON_STYLE}, ensure_ascii=False)}"
+
+
+def _inner(text: str) -> str:
+    """A JSON string without its quotation marks."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _literal(text: str) -> str:

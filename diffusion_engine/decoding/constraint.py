@@ -9,7 +9,7 @@ import torch
 from llguidance import LLMatcher
 from torch import Tensor
 
-from diffusion_engine.decoding.closing import Closer
+from diffusion_engine.decoding.closing import Closer, Hints
 
 Draw = Callable[[Tensor, int], int]
 """(logits of one token, (vocab_size,); the attempt, from 0) -> a token."""
@@ -19,7 +19,7 @@ _ATTEMPTS = 16
 _LONGEST = 4096
 _INITIAL_EFFORT = 40_000
 _EFFORT = 300
-"""States looked at when a completion isn't found at once: at the beginning, and then for each token."""
+"""Tokens tried when a completion isn't found at once: at the beginning, and then for each token."""
 
 
 class ConstraintError(Exception):
@@ -36,7 +36,14 @@ class Constraint:
     is complete when the budget ends, whatever the model would rather say.
     """
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, closer: Closer, end_tokens: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        vocab_size: int,
+        closer: Closer,
+        end_tokens: tuple[int, ...] = (),
+        hints: Hints | None = None,
+    ) -> None:
         """Start at the grammar's beginning, without a budget.
 
         Args:
@@ -44,7 +51,9 @@ class Constraint:
             vocab_size: columns of the logits.
             closer: of the same vocabulary.
             end_tokens: that end a reply; they take nothing from the budget.
+            hints: of the grammar, for closing it.
         """
+        self._hints = hints or Hints()
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._closer = closer
@@ -60,9 +69,9 @@ class Constraint:
             The tokens of the shortest reply that was found, None when none was. If it is not within the budget, the
             reply is not steered, and the budget may cut it anywhere.
         """
-        closing = self._closer.closing(self._matcher, budget)
+        closing = self._closer.closing(self._matcher, budget, self._hints)
         if closing is None:
-            closing = self._closer.shortest(self._matcher, _LONGEST, _INITIAL_EFFORT)
+            closing = self._closer.shortest(self._matcher, _LONGEST, _INITIAL_EFFORT, self._hints)
         if closing is None:
             return None
         if len(closing) <= budget:
@@ -188,8 +197,8 @@ class Constraint:
             return None
         if len(self._closing) <= left and self._still_closes(state):
             return self._closing
-        closing = self._closer.closing(state, left)
-        return closing if closing is not None else self._closer.shortest(state, left, _EFFORT)
+        closing = self._closer.closing(state, left, self._hints)
+        return closing if closing is not None else self._closer.shortest(state, left, _EFFORT, self._hints)
 
     def _still_closes(self, state: LLMatcher) -> bool:
         """The known completion fits as it is: within a string or a number the end stays the same."""

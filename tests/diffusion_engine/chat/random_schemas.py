@@ -37,7 +37,9 @@ class RandomSchema:
         leaves: list[Callable[[int], Schema]] = [
             self._string, self._integer, self._number, self._enum, self._const, self._plain
         ]  # fmt: skip
-        nested = [self._object, self._object, self._array, self._any_of, self._nullable, self._ref, self._all_of]
+        nested = [
+            self._object, self._object, self._array, self._any_of, self._nullable, self._ref, self._all_of, self._map
+        ]  # fmt: skip
         return self._random.choice(nested if depth == 3 else leaves + nested if depth > 0 else leaves)(depth)
 
     def _plain(self, depth: int) -> Schema:
@@ -110,6 +112,15 @@ class RandomSchema:
 
     def _all_of(self, depth: int) -> Schema:
         return {"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 40}]}
+
+    def _map(self, depth: int) -> Schema:
+        return self._random.choice(
+            [
+                {"type": "object", "additionalProperties": self._schema(depth - 1)},
+                {"type": "object", "patternProperties": {"^[a-z]{1,3}$": self._schema(depth - 1)}},
+                {"oneOf": [{"type": "integer", "minimum": 1}, {"type": "boolean"}, {"type": "object"}]},
+            ]
+        )
 
     def _ref(self, depth: int) -> Schema:
         name = f"d{len(self._definitions)}"
