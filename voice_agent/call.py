@@ -269,8 +269,12 @@ class Call:
                 self._reopen()
             case PauseAgent():
                 self.transport.output.pause()
+                if self._utterance is not None and self._utterance.reply is not None:
+                    self._utterance.reply.hold()
             case ResumeAgent():
                 self.transport.output.resume()
+                if self._utterance is not None and self._utterance.reply is not None:
+                    self._utterance.reply.release()
             case StopAgent():
                 self._stop_agent()
 

@@ -16,7 +16,7 @@ from livekit import rtc
 from livekit.agents import APIConnectionError, APIError, APITimeoutError, llm, tts
 from livekit.agents.utils import aio
 
-from voice_agent.agents.front_desk.agent import Conversation, NotCommittedError, Turn
+from voice_agent.agents.front_desk.agent import IRREVERSIBLE, Conversation, NotCommittedError, Turn
 from voice_agent.agents.front_desk.tools import ToolCallError
 from voice_agent.dialogue.phrases import APOLOGY, Phrases
 from voice_agent.llm import LLM
@@ -69,6 +69,8 @@ class Reply:
         self._phrases = phrases
         self._clock = clock
         self._cancelled = False
+        self._undisturbed = asyncio.Event()
+        self._undisturbed.set()
         self._committed = asyncio.Event()
         if not speculative:
             self._committed.set()
@@ -90,6 +92,14 @@ class Reply:
             self._conversation.adopt(self._talk)
             self._talk = self._conversation
             self._committed.set()
+
+    def hold(self) -> None:
+        """The caller makes a sound, and may be going on with their turn: do nothing that can't be undone."""
+        self._undisturbed.clear()
+
+    def release(self) -> None:
+        """It was nothing."""
+        self._undisturbed.set()
 
     def cancel(self) -> None:
         """Stop all work on it: from now on it changes nothing. The engine's request ends with its stream."""
@@ -186,6 +196,8 @@ class Reply:
                 arguments = json.loads(call.arguments or "{}")
                 if not isinstance(arguments, dict):
                     raise ToolCallError(f"{call.name}: the arguments are no JSON object")
+                if call.name in IRREVERSIBLE:
+                    await self._undisturbed.wait()
                 try:
                     result = self._talk.tool_called(call.name, arguments)
                 except NotCommittedError:

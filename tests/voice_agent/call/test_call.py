@@ -214,6 +214,27 @@ async def test_tools_run_once_and_what_cannot_be_undone_only_after_the_commit() 
         assert [r["tool_calls"] for r in call.turns()[1]["events"]["llm"]] == [["end_call"], []]
 
 
+async def test_nothing_is_done_for_good_while_the_caller_may_be_going_on() -> None:
+    def script(body: Body) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return Reply("goodbye then")
+        return Reply("all right " * 3, word_s=0.1, tool_calls=[("end_call", {})])
+
+    async with scene(script) as call:
+        await call.greeted()
+        call.speak("that's all.")
+        await until(lambda: bool(call.captions("caller")))
+        call.start_speaking()
+        await until(lambda: call.server.finished == 1)
+        await asyncio.sleep(0.1)
+        assert call.conversation.outcome == ""
+        end = call.call.clock.seconds()
+        call.tell(TriggerEnd, audio_end=end)
+        call.tell(SpeechEnd, audio_end=end)
+        call.tell(Final, text="")  # it was a cough
+        assert await asyncio.wait_for(call.call.ended(), 10) == "the agent said goodbye"
+
+
 async def test_a_goodbye_that_is_cut_off_does_not_end_the_call() -> None:
     def script(body: Body) -> Reply:
         if body["messages"][-1]["role"] == "tool":
