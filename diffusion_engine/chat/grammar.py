@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,8 @@ from llguidance import LLMatcher
 from diffusion_engine.chat.examples import EXAMPLES_OF_FORMATS, example_of
 from diffusion_engine.chat.schemas import Schema, SchemaError, blamed, enforceable
 from diffusion_engine.chat.tokenizer import Tokenizer
-from diffusion_engine.decoding import Constraint
 from diffusion_engine.decoding.closing import Closer, Hints
+from diffusion_engine.decoding.constraint import Constraint, Grammar
 
 TOOL_CALL_OPEN = "<tool_call>"
 TOOL_CALL_CLOSE = "</tool_call>"
@@ -103,7 +104,7 @@ def tool_grammar(tools: list[dict[str, Any]], choice: ToolChoice, document: Sche
 
 
 class GrammarCompiler:
-    """Makes constraints; a grammar seen before costs a copy."""
+    """Makes constraints; a grammar seen before costs a copy. May be used from any thread."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
         """Build the grammar engine's view of the vocabulary (tens of milliseconds)."""
@@ -111,11 +112,12 @@ class GrammarCompiler:
         self._vocab_size = vocab_size
         self._end_tokens = tokenizer.eos_token_ids
         self._closer = Closer(self._tokenizer, vocab_size)
-        self._matchers: OrderedDict[str, tuple[LLMatcher, Hints]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._grammars: OrderedDict[str, Grammar] = OrderedDict()
 
     def __contains__(self, grammar: str) -> bool:
         """Whether the grammar is compiled already."""
-        return grammar in self._matchers
+        return grammar in self._grammars
 
     def constraint(self, grammar: str) -> Constraint:
         """A fresh constraint.
@@ -123,16 +125,19 @@ class GrammarCompiler:
         Raises:
             GrammarError: the grammar engine refuses it: an unsupported keyword, or an unsatisfiable schema.
         """
-        if grammar not in self._matchers:
-            matcher = LLMatcher(self._tokenizer, grammar)
-            if matcher.is_error():
-                raise GrammarError(_complaint(matcher))
-            self._matchers[grammar] = matcher, self._hints(grammar)
-            if len(self._matchers) > _CACHE_SIZE:
-                self._matchers.popitem(last=False)
-        self._matchers.move_to_end(grammar)
-        matcher, hints = self._matchers[grammar]
-        return Constraint(matcher.deep_copy(), self._vocab_size, self._closer, self._end_tokens, hints)
+        with self._lock:
+            if grammar not in self._grammars:
+                self._grammars[grammar] = self._compile(grammar)
+                if len(self._grammars) > _CACHE_SIZE:
+                    self._grammars.popitem(last=False)
+            self._grammars.move_to_end(grammar)
+            return Constraint(self._grammars[grammar])
+
+    def _compile(self, grammar: str) -> Grammar:
+        matcher = LLMatcher(self._tokenizer, grammar)
+        if matcher.is_error():
+            raise GrammarError(_complaint(matcher))
+        return Grammar(matcher, self._vocab_size, self._closer, self._end_tokens, self._hints(grammar))
 
     def _hints(self, grammar: str) -> Hints:
         """Names of required properties, and every end of an example for every pattern and format, in JSON."""

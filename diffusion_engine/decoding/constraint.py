@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,6 +28,31 @@ class ConstraintError(Exception):
     """The grammar engine gave up (limits exceeded) or was fed a token that it refuses."""
 
 
+@dataclass
+class Grammar:
+    """What the requests of one grammar share.
+
+    Attributes:
+        matcher: at the grammar's beginning; copied, never moved.
+        vocab_size: columns of the logits.
+        closer: of the same vocabulary.
+        end_tokens: that end a reply; they take nothing from a budget.
+        hints: for closing it.
+    """
+
+    matcher: LLMatcher
+    vocab_size: int
+    closer: Closer
+    end_tokens: tuple[int, ...] = ()
+    hints: Hints = field(default_factory=Hints)
+
+    @cached_property
+    def shortest(self) -> list[int] | None:
+        """The shortest reply that is found, by a search that may take a second; None when none is."""
+        found = self.closer.shortest(self.matcher, _LONGEST, _INITIAL_EFFORT, self.hints)
+        return found if found is not None else self.closer.closing(self.matcher, _LONGEST, self.hints)
+
+
 class Constraint:
     """A grammar's state after the tokens so far.
 
@@ -36,28 +63,12 @@ class Constraint:
     is complete when the budget ends, whatever the model would rather say.
     """
 
-    def __init__(
-        self,
-        matcher: LLMatcher,
-        vocab_size: int,
-        closer: Closer,
-        end_tokens: tuple[int, ...] = (),
-        hints: Hints | None = None,
-    ) -> None:
-        """Start at the grammar's beginning, without a budget.
-
-        Args:
-            matcher: a fresh matcher, this request's own.
-            vocab_size: columns of the logits.
-            closer: of the same vocabulary.
-            end_tokens: that end a reply; they take nothing from the budget.
-            hints: of the grammar, for closing it.
-        """
-        self._hints = hints or Hints()
-        self._matcher = matcher
-        self._vocab_size = vocab_size
-        self._closer = closer
-        self._end_tokens = end_tokens
+    def __init__(self, grammar: Grammar) -> None:
+        """Start at the grammar's beginning, without a budget."""
+        self._grammar = grammar
+        self._matcher = grammar.matcher.deep_copy()
+        self._closer = grammar.closer
+        self._end_tokens = grammar.end_tokens
         self._left: int | None = None
         self._closing: list[int] = []
         self._closing_after: dict[int, list[int]] = {}
@@ -69,9 +80,9 @@ class Constraint:
             The tokens of the shortest reply that was found, None when none was. If it is not within the budget, the
             reply is not steered, and the budget may cut it anywhere.
         """
-        closing = self._closer.closing(self._matcher, budget, self._hints)
+        closing = self._closer.closing(self._matcher, budget, self._grammar.hints)
         if closing is None:
-            closing = self._closer.shortest(self._matcher, _LONGEST, _INITIAL_EFFORT, self._hints)
+            closing = self._grammar.shortest
         if closing is None:
             return None
         if len(closing) <= budget:
@@ -89,7 +100,7 @@ class Constraint:
             raise ConstraintError(self._matcher.get_error())
         if not packed.any():
             raise ConstraintError("the grammar allows no further token")
-        allowed = torch.from_numpy(np.unpackbits(packed, count=self._vocab_size, bitorder="little"))
+        allowed = torch.from_numpy(np.unpackbits(packed, count=self._grammar.vocab_size, bitorder="little"))
         return logits.masked_fill_(allowed == 0, -torch.inf)
 
     def pick(self, logits: Tensor, draw: Draw) -> int:
@@ -197,8 +208,8 @@ class Constraint:
             return None
         if len(self._closing) <= left and self._still_closes(state):
             return self._closing
-        closing = self._closer.closing(state, left, self._hints)
-        return closing if closing is not None else self._closer.shortest(state, left, _EFFORT, self._hints)
+        closing = self._closer.closing(state, left, self._grammar.hints)
+        return closing if closing is not None else self._closer.shortest(state, left, _EFFORT, self._grammar.hints)
 
     def _still_closes(self, state: LLMatcher) -> bool:
         """The known completion fits as it is: within a string or a number the end stays the same."""

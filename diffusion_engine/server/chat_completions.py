@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -41,7 +42,11 @@ async def chat_completion(request: Request, body: ChatCompletionRequest, model: 
         ClientGoneError: the client has left.
     """
     phases = Phases()
-    prepared = prepare_chat(body, model, request.state.owner)
+    if body.tools or body.response_format:
+        # Grammars take milliseconds to compile, and tight budgets up to a second: other streams go on meanwhile.
+        prepared = await asyncio.to_thread(prepare_chat, body, model, request.state.owner)
+    else:
+        prepared = prepare_chat(body, model, request.state.owner)
     phases.mark_tokenized()
     generation = Generation(model.engine, prepared.request)
     reply = _Reply(model.name, prepared)
