@@ -5,9 +5,16 @@ from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters
 from diffusion_engine.decoding.passes import Decoder, Pass, Progress
 from diffusion_engine.decoding.prefill import PrefillDecoder
 from diffusion_engine.decoding.sampling import NonFiniteLogitsError
-from diffusion_engine.decoding.strategies import check_parameters, make_decoder, strategies_of, suppressed_tokens
+from diffusion_engine.decoding.strategies import (
+    CAUSAL_STRATEGIES,
+    check_parameters,
+    make_decoder,
+    strategies_of,
+    suppressed_tokens,
+)
 
 __all__ = [
+    "CAUSAL_STRATEGIES",
     "CanvasCache",
     "Constraint",
     "ConstraintError",

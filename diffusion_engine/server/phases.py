@@ -69,6 +69,7 @@ def extension(end: EndEvent, phases: Phases, request_id: str) -> dict[str, objec
         "end_cause": end.cause.value,
         "forwards": statistics.forwards,
         "accepted_per_verification": None if accepted is None else round(accepted, 3),
+        "reused_tokens": statistics.reused,
         "cached_tokens": statistics.cached_tokens,
         "phases_ms": phases.milliseconds(statistics),
     }

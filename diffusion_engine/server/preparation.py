@@ -8,9 +8,10 @@ from typing import Any
 
 from diffusion_engine.chat.messages import MessageError, normalised
 from diffusion_engine.chat.template import ChatTemplateError
-from diffusion_engine.decoding import Constraint, DecodingParameters, Sampling, check_parameters
+from diffusion_engine.decoding import CAUSAL_STRATEGIES, Constraint, DecodingParameters, Sampling, check_parameters
 from diffusion_engine.runtime import GenerationRequest
 from diffusion_engine.server.constraints import ReplyForm, functions_of, reply_form
+from diffusion_engine.server.drafts import draft_of_message
 from diffusion_engine.server.errors import ApiError
 from diffusion_engine.server.schemas import ChatCompletionRequest, CompletionRequest, GenerationFields
 from diffusion_engine.server.served_model import ServedModel
@@ -60,7 +61,8 @@ def prepare_chat(body: ChatCompletionRequest, model: ServedModel, owner: str) ->
         raise ApiError(400, f"the chat template refuses the messages: {refused}", param="messages") from refused
     form = reply_form(body, model)
     tokens = model.tokenizer.encode(prompt)
-    return _prepared(body, model, owner, tokens, body.max_completion_tokens or body.max_tokens, form)
+    draft = draft_of_message(body, model.template, prompt)
+    return _prepared(body, model, owner, tokens, body.max_completion_tokens or body.max_tokens, form, draft)
 
 
 def prepare_completion(body: CompletionRequest, model: ServedModel, owner: str) -> Prepared:
@@ -80,7 +82,10 @@ def prepare_completion(body: CompletionRequest, model: ServedModel, owner: str) 
         if not 0 <= token < model.config.vocab_size:
             raise ApiError(400, f"token {token} is outside the vocabulary", param="prompt")
     max_tokens = body.max_tokens or model.completion_max_tokens
-    return _prepared(body, model, owner, tokens, max_tokens, ReplyForm(None, {}))
+    draft = body.diffusion.draft
+    if isinstance(draft, dict):
+        raise ApiError(400, "diffusion.draft: must be text where the prompt is", param="diffusion.draft")
+    return _prepared(body, model, owner, tokens, max_tokens, ReplyForm(None, {}), draft)
 
 
 def _check_model(body: GenerationFields, model: ServedModel) -> None:
@@ -100,6 +105,7 @@ def _prepared(
     prompt: list[int],
     max_tokens: int | None,
     form: ReplyForm,
+    draft: str | None,
 ) -> Prepared:
     context = model.config.max_positions
     room = context - len(prompt)
@@ -145,8 +151,26 @@ def _prepared(
         stop=body.stop_strings,
         constraint=form.constraint,
         prefill_only=options.prefill_only,
+        draft=_draft_tokens(draft, model, parameters, budget),
     )
     return Prepared(request_id, request, form)
+
+
+def _draft_tokens(
+    draft: str | None, model: ServedModel, parameters: DecodingParameters, budget: int
+) -> tuple[int, ...]:
+    if not draft:
+        return ()
+    if parameters.strategy not in CAUSAL_STRATEGIES:
+        able = ", ".join(CAUSAL_STRATEGIES)
+        raise ApiError(
+            400,
+            f"diffusion.draft: {parameters.strategy} can't start from a draft; these can: {able}",
+            param="diffusion.draft",
+        )
+    tokens = model.tokenizer.encode(draft)[:budget]
+    ends = model.config.eos_token_ids
+    return (*tokens, *ends[:1]) if not set(tokens) & set(ends) else tuple(tokens)
 
 
 def _hold_to(constraint: Constraint, budget: int) -> None:

@@ -20,6 +20,11 @@ class DiffusionOptions(_Strict):
     block_length: int | None = Field(None, ge=1, le=1024, description="tokens denoised or drafted together")
     threshold: float | None = Field(None, ge=0, le=1, description="confidence above which a position is accepted")
     denoising_steps: int | None = Field(None, ge=1, description="steps among which a block is divided")
+    draft: str | dict[str, Any] | None = Field(
+        None,
+        description="an earlier draft of the reply: its text, or the assistant's message with its tool calls; what "
+        "still fits is kept, the rest drafted anew; the reply is the same as without it",
+    )
     prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
     request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
 
