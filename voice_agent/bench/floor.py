@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--pauses", type=float, nargs="*", default=PAUSES_S, help="s; none: as written (default: .5 .6 .7)"
     )
+    made.add_argument("--voices", nargs="*", default=(), help="let these flite voices say every utterance instead")
     made.add_argument("--pass-ms", type=float, default=110.0, help="time of a recogniser pass (default: %(default)s)")
     made.add_argument("--reply-ms", type=float, default=300.0, help="request to first audio (default: %(default)s)")
     made.add_argument("--only", default="", help="only utterances that hold these words; prints every decision")
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     transcriber = CachedWhisper(options.out / "transcripts")
     flite = shutil.which("flite") is not None
     rows, logs, left_out = [], [], 0
-    for case in load_cases(options.pauses):
+    for case in load_cases(options.pauses, options.voices):
         if options.only and options.only.lower() not in case.say.lower():
             continue
         spoken = audio_of(case, options.out / "audio", flite=flite)
@@ -113,15 +114,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if any(row.hold_ms is None for row in rows) else 0
 
 
-def load_cases(pauses: Sequence[float]) -> list[Case]:
-    """The utterances to replay, each with a pause once for every length (s) in ``pauses``; none: as written."""
+def load_cases(pauses: Sequence[float], voices: Sequence[str] = ()) -> list[Case]:
+    """The utterances to replay.
+
+    Args:
+        pauses: Each utterance with a pause comes once for every length (s) of these; none: as written.
+        voices: Each comes in every one of these voices; none: in its own.
+    """
     groups: dict[str, list[dict[str, str]]] = yaml.safe_load(CASES.read_text(encoding="utf-8"))
     cases = []
     for group, entries in groups.items():
         for entry in entries:
             written = PAUSE.search(entry["say"])
             lengths = list(pauses) or [float(written[1])] if written else [None]
-            cases += [Case(group=group, pause_s=length, **entry) for length in lengths]
+            for voice in voices or [entry["voice"]]:
+                spoken = {**entry, "voice": voice}
+                cases += [Case(group=group, pause_s=length, **spoken) for length in lengths]
     return cases
 
 

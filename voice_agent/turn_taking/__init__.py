@@ -25,7 +25,8 @@ from voice_agent.turn_taking.events import (
 )
 from voice_agent.turn_taking.floor import Floor
 from voice_agent.turn_taking.no_input import NoInput, NoInputTimer
-from voice_agent.turn_taking.silence_floor import SilenceFloor, SilenceFloorConfig
+from voice_agent.turn_taking.silence_floor import SilenceFloor
+from voice_agent.turn_taking.silence_floor_config import SilenceFloorConfig
 
 __all__ = [
     "AgentAudioStarted",

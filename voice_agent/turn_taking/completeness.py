@@ -71,7 +71,8 @@ _AT_CLOCK = rf"(?:(?:half past|quarter past|quarter to|at|around|about|by) {_CLO
 _SURE_TIME = (
     r"(?:o ?clock|\d*[ap] ?m|noon|midnight|morning|afternoon|evening|tonight|lunchtime|(?:1[3-9]|2[0-3]) ?[0-5]\d)"
 )
-_PEOPLE = r"(?:people|persons?|guests|of us|adults?)"
+_PEOPLE = r"(?:people|persons?|guests|of us)"
+_ADULTS = r"(?:adults?|grown ups?)"
 
 _GREETED = r"^(?:(?:hi|hello|hey|and|so|oh|yes|no|okay|sorry|excuse me) )*"
 _QUESTION = rf"{_GREETED}(?:what|when|where|which|who|how|why|do|does|is|are|did|have|has)\b"
@@ -131,6 +132,8 @@ def _of_answer(said: str, asked: Asked, ends: Callable[[str], bool]) -> Complete
         return Completeness.OPEN
     if asked is Asked.DATE and ends(_DATE):
         return Completeness.CLOSED if len(said.split()) > 1 else Completeness.NEUTRAL
+    if ends(_ADULTS):
+        return Completeness.OPEN
     if asked is Asked.NUMBER and ends(rf"{_NUMBER} {_PEOPLE}"):
         return Completeness.CLOSED
     if asked is Asked.NAME:

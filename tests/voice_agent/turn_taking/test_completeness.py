@@ -62,6 +62,7 @@ def test_what_the_agent_asked_for(agent: str, asked: Asked) -> None:
         ("On the fourth of December.", Asked.DATE, CLOSED),
         ("For 4 people.", Asked.NUMBER, CLOSED),
         ("Four.", Asked.NUMBER, NEUTRAL),
+        ("Four adults.", Asked.NUMBER, OPEN),
         ("My name is Emma Baker.", Asked.NAME, CLOSED),
         ("Peter.", Asked.NAME, OPEN),
         ("It's Emma.", Asked.NAME, OPEN),
