@@ -25,6 +25,7 @@ from voice_agent.dialogue.retraction import Checkpoint
 from voice_agent.dialogue.session import make_session
 from voice_agent.dialogue.turn_log import TurnLog
 from voice_agent.dialogue.utterance import Utterance, speaking
+from voice_agent.llm import Draft
 from voice_agent.services import Services
 from voice_agent.telemetry.clock import CallClock
 from voice_agent.telemetry.record import TurnRecord
@@ -89,6 +90,7 @@ class Call:
         self._listener = Listener(self._recognizer, self.clock, self.on_caller_event, self._on_recognizer_error)
         self._session: AgentSession[None] | None = None
         self._speculation: Reply | None = None
+        self._earlier: Draft | None = None
         self._utterance: Utterance | None = None
         self._answering: Utterance | None = None  # the latest that answers a turn
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -288,6 +290,7 @@ class Call:
             shared.phrases,
             self.clock,
             speculative=speculative,
+            earlier=self._earlier,
         )
 
     def _speculate(self, text: str) -> None:
@@ -297,6 +300,7 @@ class Call:
     def _discard_speculation(self) -> None:
         reply, self._speculation = self._speculation, None
         if reply is not None:
+            self._earlier = reply.beginning or self._earlier
             self._log.speculation_dropped()
             self._spawn(reply.drop(), "call-drop")
 
@@ -321,6 +325,7 @@ class Call:
         else:
             self._discard_speculation()
             reply = self._new_reply(text, speculative=False)
+        self._earlier = None
         reply.commit()
         record = self._log.committed(text, self._listener.caller_audio_end_ms, reply)
         self._caption_caller(text, final=True)

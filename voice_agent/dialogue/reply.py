@@ -19,7 +19,7 @@ from livekit.agents.utils import aio
 from voice_agent.agents.front_desk.agent import IRREVERSIBLE, Conversation, NotCommittedError, Turn
 from voice_agent.agents.front_desk.tools import ToolCallError
 from voice_agent.dialogue.phrases import APOLOGY, Phrases
-from voice_agent.llm import LLM
+from voice_agent.llm import LLM, Draft
 from voice_agent.telemetry.clock import CallClock
 from voice_agent.telemetry.record import LlmRequest
 
@@ -40,6 +40,7 @@ class Reply:
         phrases: Prepared audio, for the apology.
         clock: The call's clock.
         speculative: The turn isn't committed yet.
+        earlier: How an earlier reply to the same turn, not all of it heard yet, began: a draft of this one's beginning.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Reply:
         clock: CallClock,
         *,
         speculative: bool,
+        earlier: Draft | None = None,
     ) -> None:
         self.caller = caller
         self.speculative = speculative
@@ -60,7 +62,10 @@ class Reply:
         self.error: str | None = None
         self.written = ""
         """Its words so far."""
-        self._fallback = ""  # what the last tool says, should the model say nothing
+        self.beginning: Draft | None = None
+        """The model's first answer, once it is whole: words or tool calls."""
+        self._earlier = earlier
+        self._fallback = ""  # what the last tool says: likely the answer, and said should the model say nothing
         self._conversation = conversation
         self._talk = conversation.fork() if speculative else conversation
         self._prompt = self._talk.heard(caller)
@@ -141,10 +146,12 @@ class Reply:
             self._to_speak.close()
 
     async def _converse(self) -> None:
-        prompt = self._prompt
+        prompt, draft = self._prompt, self._earlier
         for step in range(MAX_STEPS):
             last_step = step == MAX_STEPS - 1
-            calls = await self._ask(prompt.messages, [] if last_step else prompt.tools)
+            calls = await self._ask(prompt.messages, [] if last_step else prompt.tools, draft)
+            if step == 0:
+                self.beginning = _message(calls) if calls else self.written
             if not calls:
                 return
             if not await self._run_tools(calls):
@@ -152,24 +159,28 @@ class Reply:
                 if not await self._ask(self._talk.turn().messages, []):
                     return
                 raise APIConnectionError("the model called a tool where none was offered", retryable=False)
-            prompt = self._talk.turn()
+            prompt, draft = self._talk.turn(), self._fallback
 
-    async def _ask(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> list[llm.FunctionToolCall]:
+    async def _ask(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], draft: Draft | None = None
+    ) -> list[llm.FunctionToolCall]:
         """One request; asked again once where the connection broke before a word was said."""
         try:
-            return await self._request(messages, tools)
+            return await self._request(messages, tools, draft)
         except APITimeoutError:
             raise
         except APIConnectionError:
             if self.written:
                 raise
-            return await self._request(messages, tools)
+            return await self._request(messages, tools, draft)
 
-    async def _request(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> list[llm.FunctionToolCall]:
+    async def _request(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], draft: Draft | None
+    ) -> list[llm.FunctionToolCall]:
         noted = LlmRequest(self._clock.ms(), speculative=not self._committed.is_set())
         self.requests.append(noted)
         calls: list[llm.FunctionToolCall] = []
-        stream = self._model.request(messages, tools)
+        stream = self._model.request(messages, tools, draft=draft)
         try:
             async with stream:
                 async for chunk in stream:
@@ -254,3 +265,16 @@ class Reply:
         if self.tts_first_chunk_ms is None:
             self.tts_first_chunk_ms = self._clock.ms()
         self._audio.send_nowait(frame)
+
+
+def _message(calls: list[llm.FunctionToolCall]) -> dict[str, Any]:
+    """The assistant's message with these calls, in OpenAI's shape."""
+    functions = [{"name": call.name, "arguments": call.arguments or "{}"} for call in calls]
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": call.call_id, "type": "function", "function": function}
+            for call, function in zip(calls, functions, strict=True)
+        ],
+    }

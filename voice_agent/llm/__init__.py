@@ -2,6 +2,6 @@
 
 from voice_agent.llm.endpoint import Endpoint, Timeouts
 from voice_agent.llm.plugin import LLM
-from voice_agent.llm.stream import EngineReport, Messages, RequestStream, Tools
+from voice_agent.llm.stream import Draft, EngineReport, Messages, RequestStream, Tools
 
-__all__ = ["LLM", "Endpoint", "EngineReport", "Messages", "RequestStream", "Timeouts", "Tools"]
+__all__ = ["LLM", "Draft", "Endpoint", "EngineReport", "Messages", "RequestStream", "Timeouts", "Tools"]

@@ -12,7 +12,7 @@ from livekit.agents.utils import is_given
 from openai import AsyncOpenAI
 
 from voice_agent.llm.endpoint import Endpoint
-from voice_agent.llm.stream import Messages, RequestStream, Tools
+from voice_agent.llm.stream import Draft, Messages, RequestStream, Tools
 
 LLM_CONN_OPTIONS = APIConnectOptions(max_retry=0, timeout=2.0)
 """Retries are the reply's business: it knows what was spoken already."""
@@ -73,10 +73,15 @@ class LLM(llm.LLM[Any]):
         tools: Tools,
         *,
         tool_choice: str = "auto",
+        draft: Draft | None = None,
         conn_options: APIConnectOptions = LLM_CONN_OPTIONS,
         chat_ctx: llm.ChatContext | None = None,
     ) -> RequestStream:
-        """Ask with OpenAI ``messages`` and ``tools`` as they are. The request is sent at once."""
+        """Ask with OpenAI ``messages`` and ``tools`` as they are. The request is sent at once.
+
+        ``draft`` is what the answer may well be: our engine is done sooner where it is right, and answers the same
+        where it isn't. Other endpoints are not told.
+        """
         self._stop_prefill()
         return RequestStream(
             self,
@@ -85,6 +90,7 @@ class LLM(llm.LLM[Any]):
             messages=messages,
             tools=tools,
             tool_choice=tool_choice,
+            draft=draft if self.endpoint.extensions else None,
             chat_ctx=chat_ctx or llm.ChatContext.empty(),
             conn_options=conn_options,
         )

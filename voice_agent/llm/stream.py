@@ -16,6 +16,8 @@ from voice_agent.llm.endpoint import Endpoint
 
 Messages = list[dict[str, Any]]
 Tools = list[dict[str, Any]]
+Draft = str | dict[str, Any]
+"""Of an answer: its words, or the assistant's message with its tool calls."""
 
 
 @dataclass
@@ -57,6 +59,7 @@ class RequestStream(llm.LLMStream):
         messages: Messages,
         tools: Tools,
         tool_choice: str,
+        draft: Draft | None,
         chat_ctx: llm.ChatContext,
         conn_options: APIConnectOptions,
     ) -> None:
@@ -65,6 +68,7 @@ class RequestStream(llm.LLMStream):
         self._messages = messages
         self._request_tools = tools
         self._tool_choice = tool_choice
+        self._draft = draft
         self.report = EngineReport()
         super().__init__(owner, chat_ctx=chat_ctx, tools=[], conn_options=conn_options)
         self._retry_on_chunk_sent = False
@@ -93,6 +97,8 @@ class RequestStream(llm.LLMStream):
         plain: dict[str, Any] = {"messages": self._messages}
         if self._request_tools:
             plain |= {"tools": self._request_tools, "tool_choice": self._tool_choice}
+        if self._draft:
+            plain["extra_body"] = {"diffusion": {"draft": self._draft}}
         opened = await self._client.chat.completions.create(
             model=self._endpoint.model,
             stream=True,

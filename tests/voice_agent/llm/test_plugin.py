@@ -118,3 +118,12 @@ async def test_prefill_is_sent_to_our_engine_only() -> None:
         await consume(made)
         assert len(server.bodies) == 1
         assert "diffusion" not in server.bodies[0]
+
+
+async def test_a_draft_is_told_to_our_engine_only() -> None:
+    for extensions in (True, False):
+        async with plugin(Reply("hi"), extensions=extensions) as (made, server):
+            async with made.request(ASK, [], draft="hi there") as stream:
+                async for _ in stream:
+                    pass
+            assert server.bodies[0].get("diffusion") == ({"draft": "hi there"} if extensions else None)
