@@ -23,11 +23,12 @@ class BlockDecoder:
     masks. Where it is causal, blocks begin behind the prompt; the open one sees itself in both directions, and its
     commit pass is causal.
 
-    Where logits are shifted, position i is predicted by the row at i - 1. For the first position of a block that row is
-    clean text, so it stays the same as long as the block is open: its logits are carried from the block's first step.
+    Where logits are shifted, position i is predicted by the row at i - 1; and a causal model, shifted or not, knows the
+    first token of a block by its last row of text. That row before the block is clean: its logits stay the same as long
+    as the block is open, so they are carried from the block's first step, and the first position needn't wait.
 
     Attributes:
-        text: see `Denoiser`.
+        text, logprobs: see `Denoiser`.
     """
 
     def __init__(
@@ -52,12 +53,20 @@ class BlockDecoder:
             constraint=constraint,
         )
         self.text = self._denoiser.text
+        self.logprobs = self._denoiser.logprobs
         self._unit = length if self._aligned else None
         self._shift = int(config.shift_logits)
+        self._has_border = config.shift_logits or not self._aligned
+        self._ends = frozenset(config.eos_token_ids)
         self._fold = parameters.fold_commit
         self._border: Tensor | None = None
         """Logits of the last row before block `_border_of`."""
         self._border_of = -1
+
+    @property
+    def provisional(self) -> list[int | None]:
+        """See `Decoder`."""
+        return self._denoiser.provisional
 
     @property
     def complete(self) -> bool:
@@ -81,7 +90,10 @@ class BlockDecoder:
         if clean and not self._fold:
             border = [clean - 1] if self._needs_border else []
             return Pass(tokens=before, start=cached, clean=clean, wanted=border, block_length=self._unit)
-        rows = [clean + offset - self._shift for offset in denoiser.targets()]
+        rows = [
+            clean - 1 if offset == 0 and self._has_border else clean + offset - self._shift
+            for offset in denoiser.targets()
+        ]
         return Pass(
             tokens=before + denoiser.inputs(),
             start=cached,
@@ -103,12 +115,13 @@ class BlockDecoder:
             assert self._border is not None
             logits = torch.cat([self._border.unsqueeze(0), logits])
         start, noisy = denoiser.start, list(denoiser.block)
-        emitted = denoiser.take(logits, settled=bool(self._shift))
-        # A pass that found nothing left to change was the block's commit pass.
-        committed = self._aligned and not self._shift and noisy == self.text[start : denoiser.start]
+        emitted = denoiser.take(logits, settled=self._has_border)
+        # A pass that found nothing left to change was the block's commit pass. What follows an end token isn't kept.
+        unchanged = noisy == self.text[start : denoiser.start]
+        committed = unchanged and not self._has_border and self._ends.isdisjoint(emitted)
         kept = len(step.tokens) if committed and noisy else step.clean
         return Progress(kept=kept, emitted=unsaid + emitted, denoising=True)
 
     @property
     def _needs_border(self) -> bool:
-        return bool(self._shift) and self._denoiser.targets()[:1] == [0]
+        return self._has_border and self._denoiser.targets()[:1] == [0]

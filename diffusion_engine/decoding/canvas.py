@@ -20,7 +20,7 @@ class CanvasDecoder:
     """Exact by default; with a `CanvasCache` a block's first step runs the canvas, the others a part of it.
 
     Attributes:
-        text: see `Denoiser`.
+        text, logprobs: see `Denoiser`.
     """
 
     cacheable = 0
@@ -51,6 +51,7 @@ class CanvasDecoder:
             constraint=constraint,
         )
         self.text = self._denoiser.text
+        self.logprobs = self._denoiser.logprobs
         self._length = max_length
         self._mask = config.mask_token_ids[0]
         self._shift = int(config.shift_logits)
@@ -59,6 +60,11 @@ class CanvasDecoder:
         """The canvas of the block's first step, whose keys and values the others lean on."""
         self._snapshot_of = -1
         self._border: Tensor | None = None
+
+    @property
+    def provisional(self) -> list[int | None]:
+        """See `Decoder`."""
+        return self._denoiser.provisional
 
     @property
     def complete(self) -> bool:

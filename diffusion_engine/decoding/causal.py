@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
+from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.lookup import GRAMS, continuation
 from diffusion_engine.decoding.parameters import Sampling
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
@@ -38,6 +39,7 @@ class CausalDecoder:
     """See the module; autoregressive is the case without masks.
 
     Attributes:
+        logprobs: see `Decoder`.
         text: the prompt and the tokens emitted so far. Its last token is always pending: final, but not run yet.
     """
 
@@ -51,6 +53,7 @@ class CausalDecoder:
         sampling: Sampling,
         suppressed: Tensor,
         constraint: Constraint | None = None,
+        top_logprobs: int | None = None,
         warm_draft: Sequence[int] = (),
         prompt_lookup: bool = False,
     ) -> None:
@@ -64,6 +67,7 @@ class CausalDecoder:
             sampling: how tokens are drawn.
             suppressed: int64 ids that are never emitted.
             constraint: a grammar at its beginning.
+            top_logprobs: see `DecodingParameters`.
             warm_draft: an earlier draft of the reply, token ids.
             prompt_lookup: draft what followed the last tokens earlier in the text.
         """
@@ -74,6 +78,7 @@ class CausalDecoder:
         self._sampling = sampling
         self._suppressed = suppressed
         self._constraint = constraint
+        self.logprobs = None if top_logprobs is None else LogprobRecorder(top_logprobs, suppressed)
         self._opening = constraint.begin() if constraint else []
         self.text += self._opening
         # The end of the prompt before the draft: so the place where both begin is found like any other.
@@ -81,6 +86,11 @@ class CausalDecoder:
         self._prompt_lookup = prompt_lookup
         self._draft = self._looked_up()
         self._draft_is_looked_up = bool(self._draft)
+
+    @property
+    def provisional(self) -> list[int | None]:
+        """See `Decoder`."""
+        return [*self._draft]
 
     @property
     def complete(self) -> bool:
@@ -174,6 +184,7 @@ class CausalDecoder:
     def _next(self, logits: Tensor) -> list[int]:
         """Pick the next token; with a grammar, also those that must follow it."""
         position = len(self.text)
+        free = logits.clone() if self.logprobs is not None else logits
         if self._constraint is None:
             tokens = [pick(logits, self._sampling, position)]
         else:
@@ -181,6 +192,8 @@ class CausalDecoder:
             tokens = [token]
             if token not in self._config.eos_token_ids:
                 tokens += self._constraint.take(token)
+        if self.logprobs is not None:
+            self.logprobs.note(position, tokens[0], free)
         self.text += tokens
         return tokens
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
+from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.parameters import DecodingParameters
 from diffusion_engine.decoding.sampling import pick
 from diffusion_engine.decoding.unmasking import UNMASKING, Candidates
@@ -19,6 +20,7 @@ class Denoiser:
         text: the prompt and what was released: the contiguous clean prefix, so a later step never takes it back.
         start: position of the open block.
         block: its tokens, None where masked; empty at the end of what can be written.
+        logprobs: see `Decoder`.
     """
 
     def __init__(
@@ -56,6 +58,8 @@ class Denoiser:
         self._sub_block = parameters.sub_block_length or config.sub_block_length
         self._suppressed = suppressed
         self._constraint = constraint
+        top = parameters.top_logprobs
+        self.logprobs = None if top is None else LogprobRecorder(top, suppressed)
         self._forced: list[int] = []
         self._released = 0
         self._step = 0
@@ -65,6 +69,11 @@ class Denoiser:
         if constraint is not None:
             self._forced = constraint.begin()
         self.unsaid = self._release()
+
+    @property
+    def provisional(self) -> list[int | None]:
+        """The block behind what was released."""
+        return self.block[self._released :]
 
     @property
     def complete(self) -> bool:
@@ -118,6 +127,7 @@ class Denoiser:
             )
         for offset, token in edited.items():
             self.block[offset] = token
+            self._note(offset, token, probabilities[targets.index(offset)])
         self._confirmed.update(targets[row] for row in written if targets[row] not in edited)
         self._confirmed.difference_update(edited)
         self._step += 1
@@ -145,6 +155,11 @@ class Denoiser:
             selected = sorted({0, *selected})
         for index in selected:
             self.block[offsets[index]] = tokens[index]
+            self._note(offsets[index], tokens[index], probabilities[index])
+
+    def _note(self, offset: int, token: int, probabilities: Tensor) -> None:
+        if self.logprobs is not None:
+            self.logprobs.note(self.start + offset, token, probabilities.log())
 
     def _candidates(self, logits: Tensor, offsets: list[int]) -> list[int]:
         """One token for each masked position."""

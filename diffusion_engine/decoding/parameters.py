@@ -77,6 +77,7 @@ class DecodingParameters:
         canvas_cache: of bidirectional models.
         fold_commit: run a finished block's clean pass together with the next block's first step. Off it costs one more
             forward a block and changes nothing in the text; for comparison.
+        top_logprobs: alternatives whose log-probabilities are noted beside each token's own; None for none at all.
         sampling: see `Sampling`.
     """
 
@@ -89,6 +90,7 @@ class DecodingParameters:
     sub_block_length: int | None = None
     canvas_cache: CanvasCache = CanvasCache.NONE
     fold_commit: bool = True
+    top_logprobs: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from diffusion_engine.decoding.logprobs import LogprobRecorder
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
@@ -62,6 +64,14 @@ class Decoder(Protocol):
 
     text: list[int]
     """Final tokens: the prompt and what was emitted."""
+
+    logprobs: LogprobRecorder | None
+    """Of the reply's tokens; None where they weren't asked for."""
+
+    @property
+    def provisional(self) -> list[int | None]:
+        """What stands behind `text` and may still change; None where masked."""
+        ...
 
     @property
     def complete(self) -> bool:

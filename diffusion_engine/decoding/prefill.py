@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
 
 
@@ -11,8 +12,11 @@ class PrefillDecoder:
     """Emits nothing; complete once all of the prompt that can be cached is.
 
     Attributes:
+        logprobs: none.
         text: the prompt, cut to whole blocks where blocks matter.
     """
+
+    logprobs: LogprobRecorder | None = None
 
     def __init__(self, prompt: list[int], block_length: int | None) -> None:
         """Start.
@@ -25,6 +29,11 @@ class PrefillDecoder:
         self.text = prompt[:whole]
         self._block_length = block_length
         self._kept = 0
+
+    @property
+    def provisional(self) -> list[int | None]:
+        """See `Decoder`."""
+        return []
 
     @property
     def complete(self) -> bool:

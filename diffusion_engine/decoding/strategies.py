@@ -89,6 +89,7 @@ def make_decoder(
             sampling=parameters.sampling,
             suppressed=suppressed,
             constraint=constraint,
+            top_logprobs=parameters.top_logprobs,
             warm_draft=draft,
             prompt_lookup=parameters.strategy is Strategy.PROMPT_LOOKUP,
         )

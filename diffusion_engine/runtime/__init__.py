@@ -2,7 +2,7 @@
 
 from diffusion_engine.runtime.engine import DrainingError, Engine, Load, OverloadedError
 from diffusion_engine.runtime.limits import Limits
-from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, TextEvent
+from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, SnapshotEvent, TextEvent
 from diffusion_engine.runtime.runner import Runner, TorchRunner
 from diffusion_engine.runtime.runners import RunnerKind, make_runner
 from diffusion_engine.runtime.scheduler import Scheduler
@@ -23,6 +23,7 @@ __all__ = [
     "Runner",
     "RunnerKind",
     "Scheduler",
+    "SnapshotEvent",
     "TextEvent",
     "TorchRunner",
     "make_runner",

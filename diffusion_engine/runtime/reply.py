@@ -47,6 +47,11 @@ class Reply:
                 break
         return self._certain()
 
+    @property
+    def held(self) -> str:
+        """Text that is final but may be the beginning of a stop string."""
+        return self._held
+
     def flush(self) -> str:
         """The text held back, when the reply ends otherwise."""
         text, self._held = self._held, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from diffusion_engine.decoding import Constraint, DecodingParameters
+from diffusion_engine.decoding.logprobs import TokenLogprobs
 from diffusion_engine.runtime.statistics import EndCause, RequestStatistics
 
 
@@ -20,6 +21,7 @@ class GenerationRequest:
         stop: the reply ends before the first of these strings.
         constraint: a grammar at its beginning, this request's own; None for free text.
         prefill_only: cache the prompt, generate nothing.
+        snapshots: also tell, after every step, what the open block looks like.
         draft: token ids of an earlier draft of the reply; what still fits is kept without being drafted again.
     """
 
@@ -30,6 +32,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     constraint: Constraint | None = None
     prefill_only: bool = False
+    snapshots: bool = False
     draft: tuple[int, ...] = ()
 
 
@@ -40,9 +43,26 @@ class TextEvent:
     Attributes:
         text: whole characters.
         statistics: of the request, still being counted.
+        logprobs: of its tokens, and of those before it that brought no text; empty where they weren't asked for.
     """
 
     text: str
+    statistics: RequestStatistics
+    logprobs: tuple[TokenLogprobs, ...] = ()
+
+
+@dataclass(frozen=True)
+class SnapshotEvent:
+    """What stands behind the text that is final, for those who want to see it change.
+
+    Attributes:
+        provisional: text that may still change; masked positions leave no trace.
+        progress: share of the open block's positions that hold a token.
+        statistics: of the request, still being counted.
+    """
+
+    provisional: str
+    progress: float
     statistics: RequestStatistics
 
 
@@ -61,4 +81,4 @@ class EndEvent:
     message: str | None = None
 
 
-Event = TextEvent | EndEvent
+Event = TextEvent | SnapshotEvent | EndEvent

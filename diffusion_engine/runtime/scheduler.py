@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -26,13 +26,14 @@ from diffusion_engine.decoding import (
     strategies_of,
     suppressed_tokens,
 )
+from diffusion_engine.decoding.logprobs import TokenLogprobs
 from diffusion_engine.models import Attention
 from diffusion_engine.runtime.attention import Segment
 from diffusion_engine.runtime.kv_cache import KVCache, PageTable
 from diffusion_engine.runtime.limits import Limits
 from diffusion_engine.runtime.pages import PAGE_TOKENS, OutOfPagesError
 from diffusion_engine.runtime.reply import Reply
-from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, TextEvent
+from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, SnapshotEvent, TextEvent
 from diffusion_engine.runtime.runner import Runner
 from diffusion_engine.runtime.statistics import EndCause, EngineStatistics, RequestStatistics
 
@@ -49,6 +50,9 @@ class Sequence:
     table: PageTable
     statistics: RequestStatistics
     published: bool = False
+    position: int = 0
+    """Of the next token to be emitted."""
+    untold: list[TokenLogprobs] = field(default_factory=list)
 
 
 class Scheduler:
@@ -274,12 +278,14 @@ class Scheduler:
         self._say(sequence, progress.emitted)
 
     def _say(self, sequence: Sequence, emitted: list[int]) -> None:
+        before = sequence.reply.tokens
         text = sequence.reply.add(emitted)
+        self._note_logprobs(sequence, emitted, sequence.reply.tokens - before)
         sequence.statistics.completion_tokens = sequence.reply.tokens
         if emitted and sequence.statistics.first_token is None:
             sequence.statistics.first_token = self._clock()
         if text:
-            self._events.append((sequence.request.id, TextEvent(text, sequence.statistics)))
+            self._tell(sequence, text)
         # A document whose last token is the budget's last one is complete, not cut.
         cut = sequence.reply.end in (EndCause.LENGTH, EndCause.CONTEXT) and sequence.decoder.complete
         whole = cut and self._said(sequence) == sequence.reply.tokens
@@ -287,6 +293,28 @@ class Scheduler:
             self._end(sequence, sequence.reply.end)
         elif sequence.decoder.complete:
             self._end(sequence, EndCause.PREFILLED if sequence.request.prefill_only else EndCause.COMPLETE)
+        elif sequence.request.snapshots:
+            self._snapshot(sequence)
+
+    def _tell(self, sequence: Sequence, text: str) -> None:
+        told, sequence.untold = tuple(sequence.untold), []
+        self._events.append((sequence.request.id, TextEvent(text, sequence.statistics, told)))
+
+    def _note_logprobs(self, sequence: Sequence, emitted: list[int], counted: int) -> None:
+        if (recorder := sequence.decoder.logprobs) is not None:
+            first = len(sequence.request.prompt) + sequence.position
+            taken = [recorder.take(first + i, token) for i, token in enumerate(emitted)]
+            sequence.untold += taken[:counted]
+        sequence.position += len(emitted)
+
+    def _snapshot(self, sequence: Sequence) -> None:
+        """Tell what the open block looks like, up to the end that it draws."""
+        provisional = sequence.decoder.provisional
+        tokens = [token for token in provisional if token is not None]
+        end = next((i for i, token in enumerate(tokens) if token in self.config.eos_token_ids), len(tokens))
+        text = sequence.reply.held + self._tokenizer.decode(tokens[:end])
+        progress = len(tokens) / len(provisional) if provisional else 1.0
+        self._events.append((sequence.request.id, SnapshotEvent(text, progress, sequence.statistics)))
 
     def _said(self, sequence: Sequence) -> int:
         """Tokens of the decoder's reply, the end token not counted."""
@@ -308,6 +336,6 @@ class Scheduler:
         totals.accepted += statistics.accepted
         totals.verifications += statistics.verifications
         rest = sequence.reply.flush()
-        if rest and cause is EndCause.COMPLETE:
-            self._events.append((sequence.request.id, TextEvent(rest, statistics)))
+        if (rest and cause is EndCause.COMPLETE) or sequence.untold:
+            self._tell(sequence, rest if cause is EndCause.COMPLETE else "")
         self._events.append((sequence.request.id, EndEvent(cause, statistics, message)))
