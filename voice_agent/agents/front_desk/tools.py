@@ -65,7 +65,7 @@ def _function(name: str, properties: Mapping[str, Schema], required: tuple[str, 
 def tools_for(state: Grounding, *, confirmable: bool) -> list[Schema]:
     """The tools on offer as OpenAI schemas; arguments are enumerations of what was heard.
 
-    A tool whose required arguments were not heard is left out. `confirmable`: something is staged, was read back and
+    A tool whose required arguments were not heard is left out, and nobody is hung up on who asks. `confirmable`: something is staged, was read back and
     has been answered with anything but a no.
     """
     text: dict[Slot, list[Any]] = {
@@ -97,7 +97,8 @@ def tools_for(state: Grounding, *, confirmable: bool) -> list[Schema]:
     if confirmable:
         tools.append(_function("confirm", {}))
     tools.append(_function("hand_over", {"reason": {"type": "string", "enum": list(REASONS)}}))
-    tools.append(_function("end_call", {}))
+    if not state.asking:
+        tools.append(_function("end_call", {}))
     return tools
 
 

@@ -77,3 +77,21 @@ def test_a_call_that_was_not_on_offer_says_why_and_leaves_the_history_alone(name
     with pytest.raises(ToolCallError, match=part):
         call.tool_called(name, arguments)
     assert call.messages == before
+
+
+@pytest.mark.parametrize(
+    ("caller", "offered"),
+    [
+        ("what time do you close on sundays", False),
+        ("great and do you have parking", False),
+        ("no that's all thank you", True),
+        ("perfect thanks", True),
+        ("thanks have a good evening", True),
+        ("do you have a table for two", False),
+        ("can i go now okay bye", True),
+    ],
+)
+def test_nobody_is_hung_up_on_who_asks(caller: str, offered: bool) -> None:
+    call = new_conversation()
+    call.heard(caller)
+    assert ("end_call" in names(call.turn().tools)) == offered

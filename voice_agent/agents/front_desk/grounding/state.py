@@ -46,6 +46,7 @@ _DECLINES = re.compile(
 )
 _FIRST = re.compile(r"\bthe (first|earlier|former)( (one|option|time)\b| please| is|$)|\b(earlier one|first one)\b")
 _SECOND = re.compile(r"\bthe (second|later|latter|last)( (one|option|time)\b| please| is|$)|\b(later one|second one)\b")
+_GOODBYE = re.compile(r"\b(good ?)?bye\b|\bsee you\b|\bhave an? (\w+ ){1,2}(day|evening|night|one|weekend|afternoon)\b")
 _FILLERS = frozenset(("um", "uh", "hm"))
 _OTHER_BOOKING = re.compile(
     r"\b(change|move|cancel|reschedule|alter|amend|postpone)\b.*\b(booking|reservation|table|it)\b"
@@ -100,6 +101,8 @@ class Grounding:
     expects: Expected = ""
     offered: tuple[Value, ...] = ()
     denied: bool = False
+    asking: bool = False
+    """The last utterance is a question without a goodbye: no time to hang up."""
     _offer_due: bool = False  # the offer is made with the agent's next words
     rules: Callable[[dt.date | None, int | None, int | None], object] = lambda date, minute, party: None
     _outcomes: dict[Flag, tuple[tuple[Slot, Value | None], ...]] = field(default_factory=dict)
@@ -118,6 +121,7 @@ class Grounding:
         if self.denied:  # what was said no to is not confirmed by a later yes to something else
             self._outcomes.pop("read back", None)
         self.denied = is_denial(utterance)
+        self.asking = is_question(utterance.split()) and not _GOODBYE.search(utterance)
         date = self.heard["date"].value if "date" in self.heard else None
         expects: Expected = self.expects
         if self.offered:
