@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import torch
@@ -12,12 +13,15 @@ import torch
 from diffusion_engine.chat.grammar import GrammarCompiler
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy, strategies_of
-from diffusion_engine.models import ModelConfig, Transformer, load_model
+from diffusion_engine.models import ModelConfig, Transformer, load_model, registry
 from diffusion_engine.runtime import EndEvent, GenerationRequest, Limits, Scheduler, TextEvent, TorchRunner
 from tests.diffusion_engine.tiny import number_tokenizer, write_checkpoint
 
 torch.set_num_threads(1)
+T = TypeVar("T")
 FAMILIES = ("llama_draft", "sdar")
+"""One that verifies causally and one that denoises blocks, for what does not depend on the family beyond that."""
+EVERY_FAMILY = tuple(registry.FAMILIES)
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,22 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
     return lambda family: write_checkpoint(root / family, family)
 
 
+class Lazy(dict[str, T]):
+    """Makes a value when it is first asked for."""
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: str) -> T:
+        self[key] = self._make(key)
+        return self[key]
+
+
 @pytest.fixture(scope="session")
 def loaded(checkpoint: Callable[[str], Path]) -> dict[str, Loaded]:
     """A tiny model of every family."""
-    return {family: Loaded(checkpoint(family), load_model(checkpoint(family))) for family in FAMILIES}
+    return Lazy(lambda family: Loaded(checkpoint(family), load_model(checkpoint(family))))
 
 
 @pytest.fixture(scope="session")
@@ -120,9 +136,9 @@ def block_causal(loaded: dict[str, Loaded]) -> Loaded:
 @pytest.fixture(scope="session")
 def byte_tokenizers(loaded: dict[str, Loaded]) -> dict[str, Tokenizer]:
     """The checkpoints' own tokenizers, by family."""
-    return {family: Tokenizer.from_folder(model.folder, model.config) for family, model in loaded.items()}
+    return Lazy(lambda family: Tokenizer.from_folder(loaded[family].folder, loaded[family].config))
 
 
 @pytest.fixture(scope="session")
 def grammars(loaded: dict[str, Loaded], byte_tokenizers: dict[str, Tokenizer]) -> dict[str, GrammarCompiler]:
-    return {family: GrammarCompiler(byte_tokenizers[family], loaded[family].config.vocab_size) for family in loaded}
+    return Lazy(lambda family: GrammarCompiler(byte_tokenizers[family], loaded[family].config.vocab_size))

@@ -76,11 +76,10 @@ def test_a_whole_canvas_gives_the_golden_tokens_and_forwards(golden: dict[str, L
     assert emitted == case.reply
 
 
-@pytest.mark.parametrize("prefix_cache", [True, False])
 @named(ALL)
-def test_the_engine_gives_the_golden_tokens(golden: dict[str, Loaded], case: Case, prefix_cache: bool) -> None:
+def test_the_engine_gives_the_golden_tokens(golden: dict[str, Loaded], case: Case) -> None:
     model = golden[case.folder]
-    scheduler = model.scheduler(prefix_cache=prefix_cache)
+    scheduler = model.scheduler()
     request = replace(model.request(case.prompt, max_tokens=case.length), parameters=case.parameters)
     for _ in range(2):  # the second time from the prefix cache
         result = run_one(scheduler, request)
