@@ -65,8 +65,8 @@ def _function(name: str, properties: Mapping[str, Schema], required: tuple[str, 
 def tools_for(state: Grounding, *, confirmable: bool) -> list[Schema]:
     """The tools on offer as OpenAI schemas; arguments are enumerations of what was heard.
 
-    A tool whose required arguments were not heard is left out, and nobody is hung up on who asks. `confirmable`: something is staged, was read back and
-    has been answered with anything but a no.
+    A tool whose required arguments were not heard is left out, and nobody is hung up on who asks. `confirmable`:
+    something is staged, was read back and has been answered with anything but a no.
     """
     text: dict[Slot, list[Any]] = {
         "party": state.allowed("party"),
