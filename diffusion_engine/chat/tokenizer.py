@@ -71,6 +71,10 @@ class Tokenizer:
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
+    def spelled(self, token: int) -> bytes:
+        """The bytes of one token, which may be a part of a character."""
+        return bytes(self.grammar_tokenizer.decode_bytes([token]))
+
     def stream(self) -> TokenStream:
         """A fresh incremental decoder."""
         return TokenStream(self._tokenizer)

@@ -1,6 +1,7 @@
 """What one request does with the logits of a pass: strategies, sampling, grammars. No I/O, no scheduling."""
 
 from diffusion_engine.decoding.constraint import Constraint, ConstraintError
+from diffusion_engine.decoding.logprobs import TokenLogprobs
 from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters, Sampling, Strategy
 from diffusion_engine.decoding.passes import Decoder, Pass, Progress
 from diffusion_engine.decoding.prefill import PrefillDecoder
@@ -26,6 +27,7 @@ __all__ = [
     "Progress",
     "Sampling",
     "Strategy",
+    "TokenLogprobs",
     "check_parameters",
     "make_decoder",
     "strategies_of",

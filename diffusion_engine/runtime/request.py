@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from diffusion_engine.decoding import Constraint, DecodingParameters
-from diffusion_engine.decoding.logprobs import TokenLogprobs
+from diffusion_engine.decoding import Constraint, DecodingParameters, TokenLogprobs
 from diffusion_engine.runtime.statistics import EndCause, RequestStatistics
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from diffusion_engine.decoding import TokenLogprobs
 from diffusion_engine.runtime import EndCause, EndEvent, Event, TextEvent
 from diffusion_engine.server.errors import ApiError
 from diffusion_engine.server.generation import Generation, unless_disconnected
@@ -52,35 +53,37 @@ async def first_events(request: Request, generation: Generation) -> list[Event]:
     return events
 
 
-async def collect(request: Request, generation: Generation) -> tuple[str, EndEvent]:
-    """The whole reply.
+async def collect(request: Request, generation: Generation) -> tuple[list[Event], EndEvent]:
+    """The whole reply's events, and the last one.
 
     Raises:
         ApiError, ClientGoneError: as `first_events`.
     """
-
-    async def rest(text: str) -> tuple[str, EndEvent]:
-        async for events in generation.rest():
-            text += text_of(events)
-            if isinstance(events[-1], EndEvent):
-                end = events[-1]
-        return text, end
-
     events = await first_events(request, generation)
-    if isinstance(events[-1], EndEvent):
-        return text_of(events), events[-1]
+
+    async def rest() -> None:
+        async for batch in generation.rest():
+            events.extend(batch)
+
     try:
-        text, end = await unless_disconnected(request, rest(text_of(events)))
+        await unless_disconnected(request, rest())
     finally:
         generation.close()
+    end = events[-1]
+    assert isinstance(end, EndEvent)
     if (error := fault(end)) is not None:
         raise error
-    return text, end
+    return events, end
 
 
 def text_of(events: list[Event]) -> str:
     """The text in a batch of events."""
     return "".join(event.text for event in events if isinstance(event, TextEvent))
+
+
+def logprobs_of(events: list[Event]) -> list[TokenLogprobs]:
+    """The log-probabilities in a batch of events."""
+    return [noted for event in events if isinstance(event, TextEvent) for noted in event.logprobs]
 
 
 def server_sent(data: dict[str, Any]) -> str:

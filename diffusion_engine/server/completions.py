@@ -17,10 +17,12 @@ from diffusion_engine.server.answers import (
     fault,
     finish_reason,
     first_events,
+    logprobs_of,
     server_sent,
     text_of,
 )
 from diffusion_engine.server.generation import Generation, GenerationStream
+from diffusion_engine.server.logprobs import completion_logprobs
 from diffusion_engine.server.phases import Phases, extension, usage
 from diffusion_engine.server.preparation import prepare_completion
 from diffusion_engine.server.schemas import CompletionRequest
@@ -44,12 +46,23 @@ async def completion(request: Request, body: CompletionRequest, model: ServedMod
         "created": int(time.time()),
         "model": model.name,
     }
+    said = ""
+
+    def choice(events: list[Event], reason: str | None) -> dict[str, Any]:
+        nonlocal said
+        text = text_of(events)
+        noted = None
+        if body.logprobs is not None:
+            noted = completion_logprobs(logprobs_of(events), model.tokenizer, len(said))
+        said += text
+        return {"index": 0, "text": text, "logprobs": noted, "finish_reason": reason}
+
     if not body.stream:
-        text, end = await collect(request, generation)
+        events, end = await collect(request, generation)
         return JSONResponse(
             {
                 **common,
-                "choices": [_choice(text, finish_reason(end.cause, calls=False))],
+                "choices": [choice(events, finish_reason(end.cause, calls=False))],
                 "usage": usage(end.statistics),
                 "diffusion": extension(end, phases, prepared.request_id),
             },
@@ -60,15 +73,15 @@ async def completion(request: Request, body: CompletionRequest, model: ServedMod
 
     async def stream(events: list[Event]) -> AsyncIterator[str]:
         while True:
-            if text := text_of(events):
-                yield server_sent({**common, "choices": [_choice(text, None)]})
+            if text_of(events) or logprobs_of(events):
+                yield server_sent({**common, "choices": [choice(events, None)]})
             if isinstance(end := events[-1], EndEvent):
                 break
             events = await generation.next()
         if (error := fault(end)) is not None:
             yield server_sent(error.body)
         else:
-            last: dict[str, Any] = {**common, "choices": [_choice("", finish_reason(end.cause, calls=False))]}
+            last: dict[str, Any] = {**common, "choices": [choice([], finish_reason(end.cause, calls=False))]}
             ours = {"diffusion": extension(end, phases, prepared.request_id)}
             yield server_sent(last if include_usage else {**last, **ours})
             if include_usage:
@@ -76,7 +89,3 @@ async def completion(request: Request, body: CompletionRequest, model: ServedMod
         yield DONE
 
     return GenerationStream(generation, stream(events), {"Server-Timing": phases.server_timing(events[0].statistics)})
-
-
-def _choice(text: str, reason: str | None) -> dict[str, Any]:
-    return {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}

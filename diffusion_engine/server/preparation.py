@@ -8,7 +8,14 @@ from typing import Any
 
 from diffusion_engine.chat.messages import MessageError, normalised
 from diffusion_engine.chat.template import ChatTemplateError
-from diffusion_engine.decoding import CAUSAL_STRATEGIES, Constraint, DecodingParameters, Sampling, check_parameters
+from diffusion_engine.decoding import (
+    CAUSAL_STRATEGIES,
+    CanvasCache,
+    Constraint,
+    DecodingParameters,
+    Sampling,
+    check_parameters,
+)
 from diffusion_engine.runtime import GenerationRequest
 from diffusion_engine.server.constraints import ReplyForm, functions_of, reply_form
 from diffusion_engine.server.drafts import draft_of_message
@@ -131,6 +138,12 @@ def _prepared(
             block_length=options.block_length or model.config.block_length,
             threshold=0.9 if options.threshold is None else options.threshold,
             denoising_steps=options.denoising_steps,
+            entropy_bound=0.1 if options.entropy_bound is None else options.entropy_bound,
+            edit_threshold=0.9 if options.edit_threshold is None else options.edit_threshold,
+            sub_block_length=options.sub_block_length,
+            canvas_cache=options.canvas_cache or CanvasCache.NONE,
+            fold_commit=options.fold_commit,
+            top_logprobs=body.alternatives,
             sampling=Sampling(
                 temperature=temperature,
                 top_p=1.0 if body.top_p is None else body.top_p,
@@ -151,6 +164,7 @@ def _prepared(
         stop=body.stop_strings,
         constraint=form.constraint,
         prefill_only=options.prefill_only,
+        snapshots=isinstance(body, ChatCompletionRequest) and body.diffusing,
         draft=_draft_tokens(draft, model, parameters, budget),
     )
     return Prepared(request_id, request, form)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from diffusion_engine.decoding import Strategy
+from diffusion_engine.decoding import CanvasCache, Strategy
 
 
 class _Strict(BaseModel):
@@ -20,6 +20,11 @@ class DiffusionOptions(_Strict):
     block_length: int | None = Field(None, ge=1, le=1024, description="tokens denoised or drafted together")
     threshold: float | None = Field(None, ge=0, le=1, description="confidence above which a position is accepted")
     denoising_steps: int | None = Field(None, ge=1, description="steps among which a block is divided")
+    entropy_bound: float | None = Field(None, ge=0, description="nats that a step of `entropy_bound` may spend")
+    edit_threshold: float | None = Field(None, ge=0, le=1, description="confidence above which `editing` rewrites")
+    sub_block_length: int | None = Field(None, ge=1, le=1024, description="tokens of a block denoised one part first")
+    canvas_cache: CanvasCache | None = Field(None, description="approximate caches of bidirectional models")
+    fold_commit: bool = Field(True, description="a block's clean pass shares the next block's first step")
     draft: str | dict[str, Any] | None = Field(
         None,
         description="an earlier draft of the reply: its text, or the assistant's message with its tool calls; what "
@@ -106,6 +111,11 @@ class GenerationFields(_Strict):
     user: str | None = None
 
     @property
+    def alternatives(self) -> int | None:
+        """Alternatives whose log-probabilities are wanted beside each token's; None for none at all."""
+        return None
+
+    @property
     def stop_strings(self) -> tuple[str, ...]:
         """`stop`, in one form."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -134,13 +144,33 @@ class ChatCompletionRequest(GenerationFields):
     tool_choice: Literal["auto", "none", "required"] | NamedToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
-    logprobs: Literal[False] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    diffusing: bool = Field(False, description="stream snapshots of the whole reply, each in place of the last")
 
     metadata: dict[str, str] | None = None
     store: bool | None = None
     service_tier: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+
+    @property
+    def alternatives(self) -> int | None:
+        """See `GenerationFields`."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+    @model_validator(mode="after")
+    def _forms_that_go_together(self) -> ChatCompletionRequest:
+        calls = bool(self.tools) and self.tool_choice != "none"
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: true")
+        if self.logprobs and calls:
+            raise ValueError("logprobs can't be combined with tools; send tool_choice none")
+        if self.diffusing and not self.stream:
+            raise ValueError("diffusing is for streams only; set stream to true")
+        if self.diffusing and (calls or self.logprobs):
+            raise ValueError("diffusing can't be combined with tools or logprobs")
+        return self
 
 
 class CompletionRequest(GenerationFields):
@@ -149,5 +179,10 @@ class CompletionRequest(GenerationFields):
     prompt: str | list[int] | list[str]
     echo: Literal[False] | None = None
     best_of: Literal[1] | None = None
-    logprobs: Literal[0] | None = None
+    logprobs: int | None = Field(None, ge=0, le=5)
     suffix: Literal[""] | None = None
+
+    @property
+    def alternatives(self) -> int | None:
+        """See `GenerationFields`."""
+        return self.logprobs

@@ -14,7 +14,11 @@ from tests.diffusion_engine.server.conftest import Served
 USER = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 BLAMED: list[tuple[dict[str, Any], str]] = [
-    ({"logprobs": True}, "logprobs"),
+    ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
+    ({"diffusion": {"canvas_cache": "dual"}}, "diffusion.canvas_cache"),
+    ({"diffusion": {"entropy_bound": -1}}, "diffusion.entropy_bound"),
+    ({"diffusion": {"edit_threshold": 2}}, "diffusion.edit_threshold"),
+    ({"diffusion": {"sub_block_length": 0}}, "diffusion.sub_block_length"),
     ({"n": 2}, "n"),
     ({"prompt_logprobs": 1}, "prompt_logprobs"),
     ({"logit_bias": {"1": 5}}, "logit_bias"),
