@@ -36,6 +36,23 @@ class Family:
     published_mask_id: int | None = None
 
 
+def rows_of_parts(config: ModelConfig, ours: str, rows: int, parts: int) -> list[int]:
+    """How many rows of a parameter each of the tensors has that are joined to it.
+
+    Args:
+        config: of the checkpoint.
+        ours: the parameter.
+        rows: that it has.
+        parts: tensors that it is joined from: queries, keys and values; gate and up; text and masks.
+    """
+    if parts == 1:
+        return [rows]
+    if parts == 3:
+        return [heads * config.head_dim for heads in (config.num_heads, config.num_kv_heads, config.num_kv_heads)]
+    first = config.vocab_size if ours == "embedding.weight" else rows // 2
+    return [first, rows - first]
+
+
 def ids(value: int | list[int] | None) -> tuple[int, ...]:
     """The ids of a field that holds one, several or none."""
     if value is None:

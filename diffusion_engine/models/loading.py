@@ -12,7 +12,7 @@ from torch import Tensor
 
 from diffusion_engine.models.config import ModelConfig
 from diffusion_engine.models.errors import CheckpointError
-from diffusion_engine.models.family import Family
+from diffusion_engine.models.family import Family, rows_of_parts
 from diffusion_engine.models.positions import rotary_table
 from diffusion_engine.models.registry import FAMILIES
 from diffusion_engine.models.tensors import TensorFiles, read_json
@@ -78,8 +78,9 @@ class ShapeError(ValueError):
         names: the checkpoint's names of the tensors that make up the parameter.
     """
 
-    def __init__(self, names: tuple[str, ...], got: list[tuple[int, ...]], wanted: tuple[int, ...]) -> None:
-        super().__init__(f"shape {' and '.join(map(str, got))}, but config.json asks for {wanted}")
+    def __init__(self, names: tuple[str, ...], got: list[tuple[int, ...]], wanted: list[tuple[int, ...]]) -> None:
+        shapes, asked = (" and ".join(map(str, shapes)) for shapes in (got, wanted))
+        super().__init__(f"shape {shapes}, but config.json asks for {asked}")
         self.names = names
 
 
@@ -106,10 +107,11 @@ def load_state(
     state: dict[str, Tensor] = {}
     for ours, theirs in family.weights(config).items():
         parts = [tensors[name] for name in theirs]
-        wanted = tuple(parameters[ours].shape)
-        rows = sum(part.shape[0] for part in parts if part.ndim)
-        if any(part.shape[1:] != wanted[1:] or not part.ndim for part in parts) or rows != wanted[0]:
-            raise ShapeError(theirs, [tuple(part.shape) for part in parts], wanted)
+        rows, *columns = parameters[ours].shape
+        wanted = [(part, *columns) for part in rows_of_parts(config, ours, rows, len(parts))]
+        got = [tuple(part.shape) for part in parts]
+        if got != wanted:
+            raise ShapeError(theirs, got, wanted)
         joined = torch.cat(parts) if len(parts) > 1 else parts[0]
         # A router's choice hangs on small differences: it stays in the precision that it is computed in.
         kept = torch.float32 if ours in precise else dtype

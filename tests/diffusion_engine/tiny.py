@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from diffusion_engine.models import ModelConfig, Transformer, read_config
-from diffusion_engine.models.family import Family
+from diffusion_engine.models.family import Family, rows_of_parts
 from diffusion_engine.models.registry import FAMILIES
 
 CHAT_TEMPLATE = (
@@ -135,13 +135,7 @@ def random_state(config: ModelConfig, family: Family, *, seed: int, scale: float
         joined = (
             torch.ones(shapes[ours]) if is_norm else random(shapes[ours], gains.get(ours, 2.0 * ("qkv" in ours) or 1.0))
         )
-        if len(theirs) == 3:
-            heads = [n * config.head_dim for n in (config.num_heads, config.num_kv_heads, config.num_kv_heads)]
-            parts = joined.split(heads)
-        elif ours == "embedding.weight":
-            parts = joined.split([config.vocab_size, len(joined) - config.vocab_size][: len(theirs)])
-        else:
-            parts = joined.chunk(len(theirs))
+        parts = joined.split(rows_of_parts(config, ours, len(joined), len(theirs)))
         for name, part in zip(theirs, parts, strict=True):
             state.setdefault(name, part.contiguous().clone())
     return state
