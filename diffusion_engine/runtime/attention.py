@@ -27,8 +27,8 @@ class KVStorage:
         self.keys = [layer[0] for layer in self._all]
         self.values = [layer[1] for layer in self._all]
 
-    def copy(self, source: Tensor, target: Tensor) -> None:
-        """Copy slots, all layers. Both (n,) int64."""
+    def copy(self, source: slice, target: slice) -> None:
+        """Copy slots, all layers."""
         self._all[:, :, target] = self._all[:, :, source]
 
 
@@ -59,6 +59,24 @@ def slots_of(pages: list[int], start: int, end: int) -> Tensor:
     """Slots of a text's positions `start` to `end`, (end - start,) int64."""
     positions = torch.arange(start, end)
     return torch.tensor(pages)[positions // PAGE_TOKENS] * PAGE_TOKENS + positions % PAGE_TOKENS
+
+
+def runs_of(pages: list[int], target: list[int], tokens: int) -> list[tuple[slice, slice]]:
+    """Slots to copy for the first `tokens` positions of some pages, in pieces that are adjacent on both sides.
+
+    Copied slot by slot, a conversation of 600 tokens took longer than a forward pass.
+    """
+    runs: list[tuple[slice, slice]] = []
+    first = 0
+    count = -(-tokens // PAGE_TOKENS)
+    for page in range(1, count + 1):
+        if page < count and pages[page] == pages[page - 1] + 1 and target[page] == target[page - 1] + 1:
+            continue
+        length = min(page * PAGE_TOKENS, tokens) - first * PAGE_TOKENS
+        source, to = pages[first] * PAGE_TOKENS, target[first] * PAGE_TOKENS
+        runs.append((slice(source, source + length), slice(to, to + length)))
+        first = page
+    return runs
 
 
 def visible(step: Pass) -> Tensor:

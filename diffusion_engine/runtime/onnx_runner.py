@@ -13,7 +13,7 @@ from torch import Tensor
 from diffusion_engine.models import ModelConfig, Transformer
 from diffusion_engine.models.quantize import Int8Linear
 from diffusion_engine.runtime import onnx_graph
-from diffusion_engine.runtime.attention import Segment, contiguous, slots_of, visible
+from diffusion_engine.runtime.attention import Segment, contiguous, runs_of, slots_of, visible
 from diffusion_engine.runtime.onnx_graph import KEY_MULTIPLE, ZERO_POINT
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
@@ -101,7 +101,8 @@ class OnnxRunner:
 
     def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
         """See `Runner`."""
-        self._pool[:, :, :, slots_of(target, 0, tokens)] = self._pool[:, :, :, slots_of(pages, 0, tokens)]
+        for source, to in runs_of(pages, target, tokens):
+            self._pool[:, :, :, to] = self._pool[:, :, :, source]
 
     def _logits(self, segments: list[Segment], hidden: Floats) -> list[Tensor]:
         wanted: list[int] = []
@@ -175,26 +176,26 @@ class _Rows:
         self._pool = pool
         self._session = attention
         _, _, kv_heads, _, head_dim = pool.shape
-        count, length = rows.stop - rows.start, segment.length
+        count, seen = rows.stop - rows.start, segment.seen
         self._apart = (count, kv_heads, head_dim)
-        self._seen_shape = (length, head_dim)
+        self._seen_shape = (seen, head_dim)
         self._new = (buffers.key[rows], buffers.value[rows])
         self._names = [[f"{kind}{h}" for h in range(kv_heads)] for kind in ("key", "value")]
         first = contiguous(segment.pages)
         self._seen: slice | npt.NDArray[np.int64]
         self._written: slice | npt.NDArray[np.int64]
         if first is None:
-            self._seen = slots_of(segment.pages, 0, length).numpy()
-            self._written = self._seen[segment.step.start :]
+            self._seen = slots_of(segment.pages, 0, seen).numpy()
+            self._written = self._seen[segment.step.start : segment.length]
         else:
             start = first * PAGE_TOKENS
-            self._seen = slice(start, start + length)
-            self._written = slice(start + segment.step.start, start + length)
-        padded = (length // KEY_MULTIPLE + 1) * KEY_MULTIPLE
+            self._seen = slice(start, start + seen)
+            self._written = slice(start + segment.step.start, start + segment.length)
+        padded = (seen // KEY_MULTIPLE + 1) * KEY_MULTIPLE
         query = buffers.query[rows]
         mask = np.full((count, 1, padded), -np.inf, dtype=np.float32)
-        mask[:, 0, :length][visible(segment.step).numpy()] = 0.0
-        fill = np.zeros((count, query.shape[1] // head_dim, padded - length), dtype=np.float32)
+        mask[:, 0, :seen][visible(segment.step).numpy()] = 0.0
+        fill = np.zeros((count, query.shape[1] // head_dim, padded - seen), dtype=np.float32)
         self._bound = (mask, fill)
         self._binding = attention.io_binding()
         _bind_input(self._binding, "query", query)

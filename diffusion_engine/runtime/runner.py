@@ -9,7 +9,7 @@ from torch import Tensor
 
 from diffusion_engine.models import ModelConfig, Transformer
 from diffusion_engine.models.quantize import Int8Linear
-from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, slots_of
+from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, runs_of
 
 
 class Runner(Protocol):
@@ -72,4 +72,5 @@ class TorchRunner:
     @torch.inference_mode()
     def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
         """See `Runner`."""
-        self._storage.copy(slots_of(pages, 0, tokens), slots_of(target, 0, tokens))
+        for source, to in runs_of(pages, target, tokens):
+            self._storage.copy(source, to)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from diffusion_engine.decoding import Pass
 from diffusion_engine.models.transformer import attend
-from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, visible
+from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, runs_of, slots_of, visible
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 from tests.diffusion_engine.conftest import Loaded
 
@@ -79,3 +79,17 @@ def test_scattered_and_adjacent_pages_give_what_plain_rows_give(
         first = own.stop
         wanted = attend(query[own], torch.cat([cached[0], key[own]]), torch.cat([cached[1], value[own]]), visible(step))
         assert torch.allclose(got[own], wanted, atol=1e-5)
+
+
+@given(st.integers(1, 200), st.randoms(use_true_random=False), st.booleans())
+def test_pieces_to_copy_cover_every_position_once(tokens: int, random: object, scatter: bool) -> None:
+    count = -(-tokens // PAGE_TOKENS)
+    pages, target = list(range(20, 20 + count)), list(range(50, 50 + count))
+    if scatter:
+        random.shuffle(pages)  # type: ignore[attr-defined]
+    pairs = []
+    for source, to in runs_of(pages, target, tokens):
+        pairs += list(zip(range(source.start, source.stop), range(to.start, to.stop), strict=True))
+    assert pairs == list(zip(slots_of(pages, 0, tokens).tolist(), slots_of(target, 0, tokens).tolist(), strict=True))
+    if not scatter:
+        assert len(runs_of(pages, target, tokens)) == 1
