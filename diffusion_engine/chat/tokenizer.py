@@ -73,7 +73,8 @@ class Tokenizer:
 
     def spelled(self, token: int) -> bytes:
         """The bytes of one token, which may be a part of a character."""
-        return bytes(self.grammar_tokenizer.decode_bytes([token]))
+        spelled = bytes(self.grammar_tokenizer.decode_bytes([token]))
+        return spelled or self.decode([token]).encode()  # the grammar engine keeps 0xFF, no byte of UTF-8, to itself
 
     def stream(self) -> TokenStream:
         """A fresh incremental decoder."""

@@ -66,13 +66,17 @@ async def answer_validation_error(request: Request, error: Exception) -> JSONRes
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = [str(part) for part in first["loc"][1:] if not str(part).startswith(("function-", "list["))]
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    if not place and first["type"] == "value_error":
+        place = [reason.split(maxsplit=1)[0]]  # a rule about several fields begins with the one to change
+        reason = reason.removeprefix(place[0]).strip()
     param = ".".join(place) or None
     if first["type"] == "extra_forbidden":
         message = f"{param} is not supported by this server"
     elif first["type"] == "json_invalid":
         param, message = None, f"the body is not valid JSON: {first.get('ctx', {}).get('error', first['msg'])}"
     else:
-        message = f"{param}: {first['msg']}" if param else str(first["msg"])
+        message = f"{param}: {reason}" if param else reason
     return await answer_api_error(request, ApiError(400, message, param=param, code=str(first["type"])))
 
 
