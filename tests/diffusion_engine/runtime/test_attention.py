@@ -20,7 +20,13 @@ def passes(draw: st.DrawFn) -> Pass:
     if block_length is not None:
         start, masks = start // block_length * block_length, 0
     return Pass(
-        tokens=[0] * (clean + masks), start=start, clean=clean, masks=masks, wanted=range(0), block_length=block_length
+        tokens=[0] * (clean + masks),
+        start=start,
+        clean=clean,
+        masks=masks,
+        wanted=range(0),
+        block_length=block_length,
+        behind=draw(st.integers(0, 20)) if block_length == 128 else 0,
     )
 
 
@@ -36,9 +42,10 @@ def may_see(step: Pass, row: int, key: int) -> bool:
 def test_the_mask_equals_the_dense_reference(step: Pass) -> None:
     seen = visible(step)
     rows = len(step.tokens)
-    assert seen.shape == (rows, step.start + rows)
+    keys = step.start + rows + step.behind
+    assert seen.shape == (rows, keys)
     for row in range(rows):
-        for key in range(step.start + rows):
+        for key in range(keys):
             assert bool(seen[row, key]) == may_see(step, row, key)
 
 
@@ -61,24 +68,25 @@ def test_scattered_and_adjacent_pages_give_what_plain_rows_give(
         random.shuffle(numbers)  # type: ignore[attr-defined]
     segments, past, at = [], [], 0
     for step in steps:
-        count = -(-(step.start + len(step.tokens)) // PAGE_TOKENS)
+        count = -(-(step.start + len(step.tokens) + step.behind) // PAGE_TOKENS)
         pages, at = numbers[at : at + count], at + count
         segments.append(Segment(step, pages))
-        cached = torch.randn(2, step.start, config.num_kv_heads, config.head_dim)
-        for position in range(step.start):
+        cached = torch.randn(2, step.start + step.behind, config.num_kv_heads, config.head_dim)
+        around = [*range(step.start), *range(segments[-1].length, segments[-1].seen)]
+        for index, position in enumerate(around):
             slot = pages[position // PAGE_TOKENS] * PAGE_TOKENS + position % PAGE_TOKENS
-            storage.keys[1][slot], storage.values[1][slot] = cached[0, position], cached[1, position]
-        past.append(cached)
+            storage.keys[1][slot], storage.values[1][slot] = cached[0, index], cached[1, index]
+        past.append(cached.split([step.start, step.behind], dim=1))
     rows = sum(len(step.tokens) for step in steps)
     query = torch.randn(rows, config.num_heads, config.head_dim)
     key, value = torch.randn(2, rows, config.num_kv_heads, config.head_dim)
     got = PagedAttention(storage, segments, torch.float32)(1, query, key, value)
     first = 0
-    for step, cached in zip(steps, past, strict=True):
+    for step, (before, behind) in zip(steps, past, strict=True):
         own = slice(first, first + len(step.tokens))
         first = own.stop
-        wanted = attend(query[own], torch.cat([cached[0], key[own]]), torch.cat([cached[1], value[own]]), visible(step))
-        assert torch.allclose(got[own], wanted, atol=1e-5)
+        keys, values = (torch.cat([before[i], new[own], behind[i]]) for i, new in enumerate((key, value)))
+        assert torch.allclose(got[own], attend(query[own], keys, values, visible(step)), atol=1e-5)
 
 
 @given(st.integers(1, 200), st.randoms(use_true_random=False), st.booleans())
