@@ -64,6 +64,19 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: one context, at least 8192")
     serve.add_argument("--no-prefix-cache", action="store_true", help="keep no text for later requests")
 
+    conformance = commands.add_parser("conformance", help="put an OpenAI-compatible endpoint through the API suite")
+    conformance.set_defaults(run=_conformance)
+    conformance.add_argument("--url", required=True, help="of the endpoint, with or without /v1")
+    conformance.add_argument("--model", help="as the endpoint calls it; default: the first that it lists")
+    conformance.add_argument("--api-key-env", metavar="VAR", help="environment variable that holds the key")
+    conformance.add_argument(
+        "--limited-key-env", metavar="VAR", help="the same of a key whose rate limit may be used up"
+    )
+    conformance.add_argument(
+        "--overload", type=_not_negative, default=0, metavar="N", help="requests at once that fill it"
+    )
+    conformance.add_argument("--json", type=Path, metavar="FILE", help="write the outcomes there as well")
+
     prepare = commands.add_parser("prepare", help="put the embedded model together (once)")
     prepare.set_defaults(run=_prepare)
     return parser
@@ -100,6 +113,31 @@ def _serve(options: argparse.Namespace) -> int:
     except (CheckpointError, ValueError) as unusable:
         raise UsageError(str(unusable)) from unusable
     return serve(model, listener, Access(keys, options.rate_limit))
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    from diffusion_engine.conformance.command import base_url, first_model, run
+    from diffusion_engine.conformance.suite import Endpoint
+
+    key, limited = _key(options.api_key_env), _key(options.limited_key_env)
+    url = base_url(options.url)
+    try:
+        model = options.model or first_model(url, key)
+    except ConnectionError as unreachable:
+        raise UsageError(str(unreachable)) from unreachable
+    endpoint = Endpoint(url, model, key, overload=options.overload, limited_key=limited)
+    try:
+        return run(endpoint, options.json)
+    finally:
+        endpoint.close()
+
+
+def _key(variable: str | None) -> str:
+    if variable is None:
+        return ""
+    if not os.environ.get(variable):
+        raise UsageError(f"the environment variable {variable} is not set")
+    return os.environ[variable]
 
 
 def _prepare(options: argparse.Namespace) -> int:
