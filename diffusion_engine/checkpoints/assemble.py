@@ -26,8 +26,8 @@ SHIPPED = Path(__file__).parent / "front_desk"
 MODEL_NAME = "front-desk-135m"
 FAMILY = "llama_draft"
 DRAFT_MASKS = 16
-BLOCK_LENGTH = 8
-FORMAT = 1
+BLOCK_LENGTH = 12
+FORMAT = 2
 """Raised when the layout of an assembled folder changes, so that old ones are made anew."""
 
 Report = Callable[[str], None]

@@ -53,6 +53,7 @@ class EndpointModel:
             tools=tools,  # type: ignore[arg-type]
             temperature=0.0,
             max_tokens=self._max_tokens,
+            parallel_tool_calls=False if tools else openai.omit,  # as in a call
             extra_body=self._extra,
         )
         message = answer.choices[0].message

@@ -97,6 +97,9 @@ class RequestStream(llm.LLMStream):
         plain: dict[str, Any] = {"messages": self._messages}
         if self._request_tools:
             plain |= {"tools": self._request_tools, "tool_choice": self._tool_choice}
+            if self._endpoint.extensions:
+                # One call closes the reply: a grammar that allows a second one costs a pass to learn there is none.
+                plain["parallel_tool_calls"] = False
         if self._draft:
             plain["extra_body"] = {"diffusion": {"draft": self._draft}}
         opened = await self._client.chat.completions.create(
