@@ -16,11 +16,11 @@ from diffusion_engine.decoding.closing import Closer, Hints
 Draw = Callable[[Tensor, int], int]
 """(logits of one token, (vocab_size,); the attempt, from 0) -> a token."""
 
-_ATTEMPTS = 16
+_ATTEMPTS = 8
 """Draws that may be refused, because the reply could no longer be closed, before the known completion is followed."""
 _LONGEST = 4096
 _INITIAL_EFFORT = 40_000
-_EFFORT = 300
+_EFFORT = 60
 """Tokens tried when a completion isn't found at once: at the beginning, and then for each token."""
 
 
