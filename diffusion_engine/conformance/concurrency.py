@@ -29,7 +29,7 @@ def _eight(endpoint: Endpoint) -> None:
 @suite.check("after a client left in the middle of a stream the next one is served")
 def _leave(endpoint: Endpoint) -> None:
     for _ in range(4):
-        stream = endpoint.chat(LONG, max_tokens=256, stream=True)
+        stream = endpoint.chat(LONG, max_tokens=256, temperature=1, stream=True)
         next(iter(stream))
         stream.close()
     endpoint.chat(max_tokens=4)
@@ -55,7 +55,7 @@ def _cancel(endpoint: Endpoint) -> None:
         known = False
     if not known:
         raise Skipped("there is no cancelling by id")
-    stream = endpoint.chat(LONG, max_tokens=400, stream=True, extra_body=body)
+    stream = endpoint.chat(LONG, max_tokens=400, temperature=1, stream=True, extra_body=body)
     chunks = iter(stream)
     last = next(chunks)
     answers: list[httpx.Response] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from diffusion_engine.chat.tokenizer import Tokenizer
+from diffusion_engine.runtime.repetition import RepetitionWatch
 from diffusion_engine.runtime.request import GenerationRequest
 from diffusion_engine.runtime.statistics import EndCause
 
@@ -23,6 +24,8 @@ class Reply:
         self._eos = frozenset(tokenizer.eos_token_ids)
         self._room = max_positions - len(request.prompt)
         self._held = ""
+        limit = request.repetition_limit if request.constraint is None else None
+        self._repetition = None if limit is None else RepetitionWatch(limit)
 
     def add(self, emitted: list[int]) -> str:
         """Take new tokens; what follows the end is dropped.
@@ -38,6 +41,9 @@ class Reply:
             self._held += self._decode.step(token)
             if self._cut_at_stop():
                 self.end = EndCause.STOP_STRING
+                break
+            if self._repetition is not None and self._repetition.exceeded_by(token):
+                self.end = EndCause.REPETITION
                 break
             if self.tokens >= self._request.max_tokens:
                 self.end = EndCause.LENGTH

@@ -20,6 +20,8 @@ class GenerationRequest:
         stop: the reply ends before the first of these strings.
         constraint: a grammar at its beginning, this request's own; None for free text.
         prefill_only: cache the prompt, generate nothing.
+        repetition_limit: tokens in a row that only repeat a short stretch before the reply is ended; None for any. Not
+            for replies held to a grammar, which must end as it says.
         snapshots: also tell, after every step, what the open block looks like.
         draft: token ids of an earlier draft of the reply; what still fits is kept without being drafted again.
     """
@@ -31,6 +33,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     constraint: Constraint | None = None
     prefill_only: bool = False
+    repetition_limit: int | None = None
     snapshots: bool = False
     draft: tuple[int, ...] = ()
 

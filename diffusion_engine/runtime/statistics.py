@@ -15,6 +15,8 @@ class EndCause(StrEnum):
     """A stop string of the request appeared."""
     COMPLETE = "complete"
     """The grammar allows nothing more."""
+    REPETITION = "repetition"
+    """The reply only repeated itself any more."""
     LENGTH = "length"
     """`max_tokens` was reached."""
     CONTEXT = "context"

@@ -163,6 +163,7 @@ def _prepared(
         max_tokens=budget,
         stop=body.stop_strings,
         constraint=form.constraint,
+        repetition_limit=options.repetition_limit or None,
         prefill_only=options.prefill_only,
         snapshots=isinstance(body, ChatCompletionRequest) and body.diffusing,
         draft=_draft_tokens(draft, model, parameters, budget),

@@ -30,6 +30,9 @@ class DiffusionOptions(_Strict):
         description="an earlier draft of the reply: its text, or the assistant's message with its tool calls; what "
         "still fits is kept, the rest drafted anew; the reply is the same as without it",
     )
+    repetition_limit: int = Field(
+        128, ge=0, description="tokens in a row that only repeat a short stretch before the reply is ended; 0 for any"
+    )
     prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
     request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
 
