@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,12 +17,13 @@ from diffusion_engine.chat.template import ChatTemplate
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import Strategy, strategies_of
 from diffusion_engine.models import CheckpointError, ModelConfig, Transformer, load_model, read_config
-from diffusion_engine.runtime import Engine, Limits, RunnerKind, Scheduler, make_runner
+from diffusion_engine.runtime import Engine, Limits, Runner, RunnerKind, Scheduler, make_runner
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
 logger = logging.getLogger(__name__)
 
 Dtype = Literal["fp32", "bf16", "int8"]
+SchedulerFactory = Callable[[Runner, int, Tokenizer, Limits], Scheduler]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def load_served_model(
     kv_tokens: int | None = None,
     runner: RunnerKind = "auto",
     threads: int | None = None,
+    make_scheduler: SchedulerFactory = Scheduler,
 ) -> ServedModel:
     """Load a checkpoint and wrap it into an engine, not started yet.
 
@@ -80,6 +83,7 @@ def load_served_model(
         kv_tokens: size of the KV pool in tokens; by default one whole context, at least 8,192 tokens.
         runner: see `make_runner`.
         threads: of ONNX Runtime.
+        make_scheduler: for those who watch it, as the benchmark does.
 
     Raises:
         CheckpointError: it can't be used; the message names the file and the field.
@@ -92,7 +96,7 @@ def load_served_model(
     model = _load(folder, dtype)
     tokens = kv_tokens or max(config.max_positions, 8192)
     pages = math.ceil(tokens / PAGE_TOKENS)
-    scheduler = Scheduler(make_runner(runner, model, pages, threads), pages, tokenizer, limits)
+    scheduler = make_scheduler(make_runner(runner, model, pages, threads), pages, tokenizer, limits)
     scheduler.warm_up()
     sampled = defaults.get("do_sample", "temperature" in defaults)
     return ServedModel(
