@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy, make_decoder, suppressed_tokens
 from diffusion_engine.decoding.passes import Decoder, Pass
@@ -113,6 +114,27 @@ def test_a_perfect_draft_of_k_brings_k_plus_two_tokens_in_two_passes(causal: Loa
     )
     assert got[:60] == [(1 + i) % 20 for i in range(60)]
     assert passes == 20
+
+
+def test_where_logits_are_not_shifted_a_mask_drafts_its_own_place(loaded: dict[str, Loaded]) -> None:
+    """The first mask's token is known from the row before it, so k masks bring k - 1 drafted tokens, and two more."""
+    model = loaded["nemotron_labs_diffusion"]
+    decoder = decoder_of(model, [3], Sampling(), 5, 500)
+
+    def at(position: int) -> Tensor:
+        out = torch.zeros(264)
+        out[position % 20] = 5.0
+        return out
+
+    cached, emitted = 0, []
+    for _ in range(10):
+        step = decoder.plan(cached, 512)
+        texts = len(step.tokens) - step.masks
+        logits = [at(step.start + row + (row < texts)) for row in step.wanted]
+        progress = decoder.observe(step, torch.stack(logits))
+        cached, emitted = cached + progress.kept, emitted + progress.emitted
+        assert progress.accepted in (None, 4)
+    assert emitted == [(1 + i) % 20 for i in range(5 * (5 - 1 + 2))]
 
 
 def test_sampled_hybrid_text_has_the_causal_models_distribution(causal: Loaded) -> None:

@@ -173,6 +173,24 @@ def test_a_draw_hangs_on_seed_position_and_step_alone(block_causal: Loaded) -> N
     assert len({tuple(first(seed)) for seed in range(20)}) > 15
 
 
+def test_like_logits_are_drawn_from_anew_at_every_position_and_step(block_causal: Loaded) -> None:
+    def drawn(prompt: list[int], steps: int) -> list[int]:
+        decoder = decoder_of(
+            block_causal, prompt, Strategy.SEQUENTIAL, block_length=8, sampling=Sampling(temperature=1.0, seed=7)
+        )
+        tokens: list[int] = []
+        for _ in range(steps):
+            step = decoder.plan(0, 512)
+            tokens += decoder.observe(step, torch.zeros(len(step.wanted), 264)).emitted
+        return tokens
+
+    one_a_step = drawn([1], 7)
+    assert len(set(one_a_step)) > 5  # by position
+    # The same position, reached in another step.
+    assert drawn([1, 1], 6)[0] != one_a_step[1]
+    assert drawn([1, 1], 6) == drawn([1, 1], 6)
+
+
 def test_decodings_that_a_model_cannot_do_are_refused_by_field(loaded: dict[str, Loaded]) -> None:
     def refused(family: str, match: str, **parameters: Any) -> None:
         with pytest.raises(ValueError, match=match):
