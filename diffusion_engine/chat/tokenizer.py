@@ -66,6 +66,11 @@ class Tokenizer:
         """Token ids of a text; the names of special tokens in it become those tokens."""
         return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
 
+    def token_behind(self, text: str, end: int) -> int | None:
+        """Index, among the tokens of a text, of the first that begins at character `end` or later; None without one."""
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        return next((i for i, (start, _) in enumerate(offsets) if i and start >= end), None)
+
     def decode(self, tokens: list[int]) -> str:
         """Text of token ids, special tokens left out."""
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)

@@ -22,6 +22,7 @@ from diffusion_engine.decoding import (
     NonFiniteLogitsError,
     Pass,
     PrefillDecoder,
+    ProbingDecoder,
     make_decoder,
     strategies_of,
     suppressed_tokens,
@@ -183,6 +184,10 @@ class Scheduler:
         return events
 
     def _decoder(self, request: GenerationRequest) -> Decoder:
+        decoder = self._plain_decoder(request)
+        return decoder if request.probe is None else ProbingDecoder(decoder, request.probe)
+
+    def _plain_decoder(self, request: GenerationRequest) -> Decoder:
         if request.prefill_only:
             return PrefillDecoder(request.prompt if self.config.attention.exact else [], self._tree(request))
         return make_decoder(
@@ -270,6 +275,8 @@ class Scheduler:
             statistics.accepted += progress.accepted
         if progress.reused is not None:
             statistics.reused += progress.reused
+        if progress.probability is not None:
+            statistics.probability = progress.probability
         if len(step.wanted) and not sequence.published:
             # The prompt has just been run: from now on others may share its pages.
             self.cache.publish(sequence.table, sequence.decoder.text)
@@ -335,6 +342,11 @@ class Scheduler:
         totals.completion_tokens += statistics.completion_tokens
         totals.accepted += statistics.accepted
         totals.verifications += statistics.verifications
+        logger.info(
+            "request %s ended by %s: %d prompt tokens, %d of them cached, %d emitted in %d forwards",
+            sequence.request.id, cause, statistics.prompt_tokens, statistics.cached_tokens,
+            statistics.completion_tokens, statistics.forwards,
+        )  # fmt: skip
         rest = sequence.reply.flush()
         if (rest and cause is EndCause.COMPLETE) or sequence.untold:
             self._tell(sequence, rest if cause is EndCause.COMPLETE else "")

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from diffusion_engine.chat.reasoning import ReasoningDelta, ReasoningSplitter
 from diffusion_engine.chat.tool_calls import ArgumentsDelta, CallStarted, ContentDelta, Delta, ToolCallParser
 from diffusion_engine.runtime import EndCause, EndEvent, Event, SnapshotEvent
 from diffusion_engine.server.answers import DONE, fault, finish_reason, logprobs_of, server_sent, text_of
@@ -36,12 +37,14 @@ class ChatReply:
         self._prepared = prepared
         self._phases = phases
         self._tokenizer = model.tokenizer
+        self._splitter = ReasoningSplitter(prepared.prompt) if prepared.form.document is None else None
         self._parser = ToolCallParser() if prepared.form.tools else None
         self._common = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
             "model": model.name,
         }
+        self._reasoning = ""
         self._content = ""
         self._calls: list[dict[str, Any]] = []
 
@@ -59,6 +62,8 @@ class ChatReply:
             "content": self._content or (None if self._calls else ""),
             "refusal": None,
         }
+        if self._reasoning:
+            message["reasoning_content"] = self._reasoning
         if self._calls:
             message["tool_calls"] = self._calls
         return {
@@ -101,8 +106,9 @@ class ChatReply:
         logprobs = self._logprobs(events)
         deltas = [self._follow(delta) for delta in self._deltas(text_of(events), end)]
         if logprobs is not None and logprobs["content"]:
-            # Without tools there is at most one delta; tokens whose text is not certain to the end have none.
-            return [self._chunk(deltas[0] if deltas else {"content": ""}, logprobs=logprobs)]
+            # Without tools there is at most one of reasoning and one of content.
+            merged = {key: value for delta in deltas for key, value in delta.items()}
+            return [self._chunk(merged or {"content": ""}, logprobs=logprobs)]
         return [self._chunk(delta) for delta in deltas]
 
     def _snapshots(self, events: list[Event], end: EndEvent | None) -> list[str]:
@@ -150,13 +156,23 @@ class ChatReply:
             return None
         return chat_logprobs(logprobs_of(events), self._tokenizer)
 
-    def _deltas(self, text: str, end: EndEvent | None) -> list[Delta]:
+    def _deltas(self, text: str, end: EndEvent | None) -> list[Delta | ReasoningDelta]:
+        reasoning = ""
+        if self._splitter is not None:
+            reasoning, text = self._splitter.feed(text)
+            if end is not None:
+                more, rest = self._splitter.finish()
+                reasoning, text = reasoning + more, text + rest
+        deltas: list[Delta | ReasoningDelta] = [ReasoningDelta(reasoning)] if reasoning else []
         if self._parser is None:
-            return [ContentDelta(text)] if text else []
-        return self._parser.feed(text) + (self._parser.finish() if end is not None else [])
+            return [*deltas, ContentDelta(text)] if text else deltas
+        return deltas + self._parser.feed(text) + (self._parser.finish() if end is not None else [])
 
-    def _follow(self, delta: Delta) -> dict[str, Any]:
-        """Keep content and calls so far; the delta in OpenAI's shape."""
+    def _follow(self, delta: Delta | ReasoningDelta) -> dict[str, Any]:
+        """Keep reasoning, content and calls so far; the delta in OpenAI's shape, reasoning as others name it."""
+        if isinstance(delta, ReasoningDelta):
+            self._reasoning += delta.text
+            return {"reasoning_content": delta.text}
         if isinstance(delta, ContentDelta):
             self._content += delta.text
             return {"content": delta.text}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from diffusion_engine.chat.messages import MessageError, normalised
@@ -20,6 +20,7 @@ from diffusion_engine.runtime import GenerationRequest
 from diffusion_engine.server.constraints import ReplyForm, functions_of, reply_form
 from diffusion_engine.server.drafts import draft_of_message
 from diffusion_engine.server.errors import ApiError
+from diffusion_engine.server.probes import probe_position
 from diffusion_engine.server.schemas import ChatCompletionRequest, CompletionRequest, GenerationFields
 from diffusion_engine.server.served_model import ServedModel
 
@@ -32,11 +33,13 @@ class Prepared:
         request_id: as the client knows it.
         request: for the engine.
         form: that the reply is held to.
+        prompt: as text; empty where it isn't a chat's.
     """
 
     request_id: str
     request: GenerationRequest
     form: ReplyForm
+    prompt: str = ""
 
 
 def engine_id(owner: str, request_id: str) -> str:
@@ -69,7 +72,10 @@ def prepare_chat(body: ChatCompletionRequest, model: ServedModel, owner: str) ->
     form = reply_form(body, model)
     tokens = model.tokenizer.encode(prompt)
     draft = draft_of_message(body, model.template, prompt)
-    return _prepared(body, model, owner, tokens, body.max_completion_tokens or body.max_tokens, form, draft)
+    max_tokens = body.max_completion_tokens or body.max_tokens
+    prepared = _prepared(body, model, owner, tokens, max_tokens, form, draft)
+    request = replace(prepared.request, probe=probe_position(body, model, prompt))
+    return replace(prepared, request=request, prompt=prompt)
 
 
 def prepare_completion(body: CompletionRequest, model: ServedModel, owner: str) -> Prepared:
@@ -92,6 +98,8 @@ def prepare_completion(body: CompletionRequest, model: ServedModel, owner: str) 
     draft = body.diffusion.draft
     if isinstance(draft, dict):
         raise ApiError(400, "diffusion.draft: must be text where the prompt is", param="diffusion.draft")
+    if body.diffusion.probe is not False:
+        raise ApiError(400, "diffusion.probe: a plain prompt has no user's turn", param="diffusion.probe")
     return _prepared(body, model, owner, tokens, max_tokens, ReplyForm(None, {}), draft)
 
 
