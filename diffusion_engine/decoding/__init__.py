@@ -5,6 +5,7 @@ from diffusion_engine.decoding.logprobs import TokenLogprobs
 from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters, Sampling, Strategy
 from diffusion_engine.decoding.passes import Decoder, Pass, Progress
 from diffusion_engine.decoding.prefill import PrefillDecoder
+from diffusion_engine.decoding.probe import ProbingDecoder
 from diffusion_engine.decoding.sampling import NonFiniteLogitsError
 from diffusion_engine.decoding.strategies import (
     CAUSAL_STRATEGIES,
@@ -24,6 +25,7 @@ __all__ = [
     "NonFiniteLogitsError",
     "Pass",
     "PrefillDecoder",
+    "ProbingDecoder",
     "Progress",
     "Sampling",
     "Strategy",

@@ -8,8 +8,8 @@ draft, causal, and keeps the longest prefix that the causal model would have pic
 commit pass as well: keys and values of what it keeps are those of clean text.
 
 A draft can also be read off a text that the reply may repeat, without a pass: an earlier draft of it that the request
-brings along (warm), or the prompt (prompt lookup). It is verified in the same way, and where it no longer fits, drafting
-goes on as without it until two tokens agree again.
+brings along (warm), or the prompt (prompt lookup). It is verified in the same way, and where it no longer fits,
+drafting goes on as without it until two tokens agree again.
 
 A pick is a function of the causal logits, the seed and the position. So the text is the autoregressive one at every
 temperature, token for token; and since the draft is a point mass, accepting it exactly when the pick falls on it is

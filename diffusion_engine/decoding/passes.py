@@ -46,6 +46,7 @@ class Progress:
         accepted: tokens drafted by diffusion that the verification kept; None when the pass verified none.
         reused: tokens of a looked-up draft that the verification kept; None when the pass verified none.
         denoising: the pass unmasked positions of a block.
+        probability: of the token that the request asked about; None in passes that don't run the row before it.
     """
 
     kept: int
@@ -53,6 +54,7 @@ class Progress:
     accepted: int | None = None
     reused: int | None = None
     denoising: bool = False
+    probability: float | None = None
 
 
 class Decoder(Protocol):

@@ -23,6 +23,7 @@ class GenerationRequest:
         repetition_limit: tokens in a row that only repeat a short stretch before the reply is ended; None for any. Not
             for replies held to a grammar, which must end as it says.
         snapshots: also tell, after every step, what the open block looks like.
+        probe: position in the prompt, from 1, of a token whose probability is told; causal models only.
         draft: token ids of an earlier draft of the reply; what still fits is kept without being drafted again.
     """
 
@@ -36,6 +37,7 @@ class GenerationRequest:
     repetition_limit: int | None = None
     snapshots: bool = False
     draft: tuple[int, ...] = ()
+    probe: int | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class RequestStatistics:
         verifications: of them, those that verified a draft made by diffusion.
         accepted: tokens drafted by diffusion that verification kept.
         reused: tokens of a warm draft, or of the prompt, that verification kept.
+        probability: of the token that `GenerationRequest.probe` names, given the text before it; None until then.
         denoising: passes that unmasked positions of a block.
         submitted, admitted, prefilled, first_token, finished: when; None until then. `prefilled` is when the pass with
             the prompt's last row returned.
@@ -59,6 +60,7 @@ class RequestStatistics:
     verifications: int = 0
     accepted: int = 0
     reused: int = 0
+    probability: float | None = None
     denoising: int = 0
     submitted: float = 0.0
     admitted: float | None = None

@@ -70,6 +70,7 @@ def extension(end: EndEvent, phases: Phases, request_id: str) -> dict[str, objec
         "forwards": statistics.forwards,
         "accepted_per_verification": None if accepted is None else round(accepted, 3),
         "reused_tokens": statistics.reused,
+        **({} if statistics.probability is None else {"turn_complete": round(statistics.probability, 6)}),
         "cached_tokens": statistics.cached_tokens,
         "phases_ms": phases.milliseconds(statistics),
     }

@@ -33,6 +33,11 @@ class DiffusionOptions(_Strict):
     repetition_limit: int = Field(
         128, ge=0, description="tokens in a row that only repeat a short stretch before the reply is ended; 0 for any"
     )
+    probe: bool | str = Field(
+        False,
+        description="tell the probability that the user's turn is complete behind the last message, or behind this "
+        "beginning of it: that of what follows there in the prompt, as `turn_complete`",
+    )
     prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
     request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
 
