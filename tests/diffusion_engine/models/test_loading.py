@@ -67,6 +67,19 @@ def test_every_precision_on_disk_and_in_memory(
     assert close.median() > 0.99
 
 
+def test_every_documented_family_loads(tmp_path: Path) -> None:
+    """The table of docs/families.md is the registry, name for name."""
+    lines = (Path(__file__).parents[3] / "docs" / "families.md").read_text().splitlines()
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| `")]
+    documented = {row[0]: row for row in rows if row[0] != "model_type"}
+    assert documented.keys() == FAMILIES.keys()
+    for family, (_, name, _, _, strategy, _) in documented.items():
+        entry = FAMILIES[family]
+        assert strategy.startswith(entry.default_strategy)
+        assert name.startswith(entry.name.split(",")[0]) or family == "llama_draft"
+        load_model(write_checkpoint(tmp_path / family, family))
+
+
 def test_the_mask_is_found_in_the_tokenizer_where_the_configuration_does_not_name_it(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path, "Fast_dLLM_Qwen")
     assert read_config(folder)[0].mask_token_ids == (259,)

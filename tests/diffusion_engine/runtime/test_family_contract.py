@@ -176,3 +176,16 @@ def test_a_stream_grows_with_the_clean_prefix_and_is_never_taken_back(loaded: di
             final = sequence.decoder.text[len(request.prompt) :][: request.max_tokens]
             ends = [i for i, token in enumerate(final) if token in model.config.eos_token_ids]
             assert said == "".join(f"{token}," for token in final[: ends[0] if ends else None])
+
+
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_the_first_token_comes_within_the_steps_of_the_first_block(loaded: dict[str, Loaded], family: str) -> None:
+    """Two more where a strategy reads back what it has written; Dream's schedule may begin with an idle step."""
+    model = loaded[family]
+    for strategy in model.strategies:
+        scheduler = biased(model, torch.tensor(model.config.eos_token_ids), bias=-50.0)
+        scheduler.submit(model.request(list(range(40)), strategy, max_tokens=64, block_length=8))
+        steps = 0
+        while not scheduler.step():
+            steps += 1
+        assert steps < 8 + 2
