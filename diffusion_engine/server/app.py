@@ -20,7 +20,7 @@ from diffusion_engine.server.errors import (
     answer_validation_error,
 )
 from diffusion_engine.server.generation import ClientGoneError
-from diffusion_engine.server.metrics import registry
+from diffusion_engine.server.metrics import ServerMetrics
 from diffusion_engine.server.routes import Guard, routes, vendor_routes
 from diffusion_engine.server.served_model import ServedModel
 
@@ -44,7 +44,7 @@ def create_app(model: ServedModel, access: Access | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_validation_error)
     app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(ClientGoneError, _answer_nobody)
-    metrics = registry(model.engine)
+    app.state.metrics = metrics = ServerMetrics(model.engine)
 
     @app.get("/health")
     async def health() -> JSONResponse:
@@ -56,7 +56,7 @@ def create_app(model: ServedModel, access: Access | None = None) -> FastAPI:
 
     @app.get("/metrics")
     async def scrape() -> Response:
-        return Response(generate_latest(metrics), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     guard = Guard(access or Access())
     app.include_router(routes(model, guard), prefix="/v1")

@@ -57,6 +57,7 @@ _TYPES = {
 async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
     """Exception handler for `ApiError`."""
     assert isinstance(error, ApiError)
+    request.app.state.metrics.refuse(error.status, error.code)
     headers = {"Retry-After": str(error.retry_after_s)} if error.retry_after_s is not None else None
     return JSONResponse(error.body, error.status, headers)
 

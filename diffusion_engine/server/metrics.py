@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -48,8 +48,23 @@ class EngineCollector(Collector):
             yield GaugeMetricFamily(f"diffusion_engine_{name}", text, value=value)
 
 
-def registry(engine: Engine) -> CollectorRegistry:
-    """A registry of this engine alone."""
-    own = CollectorRegistry()
-    own.register(EngineCollector(engine))
-    return own
+class ServerMetrics:
+    """A registry of this server alone.
+
+    Attributes:
+        registry: to be scraped.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(EngineCollector(engine))
+        self._refused = Counter(
+            "diffusion_engine_refused",
+            "Requests answered with an error before or instead of a reply, by HTTP status and code.",
+            ["status", "code"],
+            registry=self.registry,
+        )
+
+    def refuse(self, status: int, code: str | None) -> None:
+        """Count an error."""
+        self._refused.labels(str(status), code or "").inc()

@@ -33,6 +33,11 @@ class RandomSchema:
         schema = self._schema(3)
         return {**schema, "$defs": self._definitions} if self._definitions else schema
 
+    def draw_object(self) -> Schema:
+        """One of type object, as tools' parameters are."""
+        schema = self._object(2)
+        return {**schema, "$defs": self._definitions} if self._definitions else schema
+
     def _schema(self, depth: int) -> Schema:
         leaves: list[Callable[[int], Schema]] = [
             self._string, self._integer, self._number, self._enum, self._const, self._plain

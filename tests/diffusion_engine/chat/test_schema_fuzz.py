@@ -9,8 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from diffusion_engine.chat.grammar import GrammarCompiler, GrammarError, json_grammar
+from diffusion_engine.chat.grammar import GrammarCompiler, GrammarError, ToolChoice, json_grammar, tool_grammar
 from diffusion_engine.chat.tokenizer import Tokenizer
+from diffusion_engine.chat.tool_calls import ArgumentsDelta, CallStarted, ToolCallParser
 from diffusion_engine.runtime import EndCause, GenerationRequest, Limits, Scheduler, TorchRunner
 from tests.diffusion_engine.chat.random_schemas import RandomSchema
 from tests.diffusion_engine.conftest import FAMILIES, Loaded, run_all
@@ -165,3 +166,52 @@ def test_nothing_invalid_fits_and_something_valid_does(
             fitting.append(text)
     assert all(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)) for text in fitting)
     assert fitting or not any(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)) for text in texts)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_required_call_is_valid_under_its_parameters(
+    loaded: dict[str, Loaded],
+    byte_tokenizers: dict[str, Tokenizer],
+    grammars: dict[str, GrammarCompiler],
+    family: str,
+) -> None:
+    """The same for the arguments of tools, one of two, with little more room than the shortest call takes."""
+    model, tokenizer = loaded[family], byte_tokenizers[family]
+    requests, parameters = [], {}
+    for seed in range(60):
+        drawn = random.Random(seed)
+        schemas = [RandomSchema(1000 + 2 * seed + i).draw_object() for i in range(2)]
+        tools = [{"name": f"tool-{i}", "parameters": schema} for i, schema in enumerate(schemas)]
+        grammar = tool_grammar(tools, ToolChoice(text=False, parallel=seed % 2 == 0))
+        shortest = grammars[family].constraint(grammar).limit(450)
+        assert shortest is not None
+        if shortest > 400:
+            continue
+        constraint = grammars[family].constraint(grammar)
+        budget = shortest + drawn.choice([0, 1, 10, 50])
+        constraint.limit(budget)
+        parameters[str(seed)] = {tool["name"]: tool["parameters"] for tool in tools}
+        requests.append(
+            model.request(
+                tokenizer.encode(str(seed)),
+                drawn.choice(model.strategies),
+                id=str(seed),
+                max_tokens=budget,
+                temperature=drawn.choice([0.0, 1.0]),
+                seed=seed,
+                constraint=constraint,
+            )
+        )
+    assert len(requests) > 40
+    scheduler = Scheduler(TorchRunner(model.model, PAGES), PAGES, tokenizer, Limits(max_requests=16, max_waiting=60))
+    for request, result in zip(requests, run_all(scheduler, requests), strict=True):
+        assert result.end.cause in (EndCause.COMPLETE, EndCause.STOP), (request.id, result)
+        calls: dict[int, list[str]] = {}
+        for delta in ToolCallParser().feed(result.text):
+            if isinstance(delta, CallStarted):
+                calls[delta.index] = [delta.name, ""]
+            elif isinstance(delta, ArgumentsDelta):
+                calls[delta.index][1] += delta.text
+        assert calls, result.text
+        for name, written in calls.values():
+            jsonschema.validate(json.loads(written), parameters[request.id][name])

@@ -60,6 +60,7 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back(shared: Served, clo
     # Neither the other key nor what costs no computation is refused.
     assert shared.client("second").chat.completions.create(**ask).choices
     assert shared.client("first").models.list().data
+    assert shared.metric('refused_total{code="rate_limit_exceeded",status="429"}') == 1
     clock.now += 20
     assert shared.client("first").chat.completions.create(**ask).choices
 

@@ -119,6 +119,25 @@ def test_strict_json(served: Served) -> None:
         jsonschema.validate(json.loads(reply.choices[0].message.content or ""), schema)
 
 
+def test_with_tools_and_a_response_format_the_reply_is_calls_or_a_document(served: Served) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "null"}}, "additionalProperties": False}
+    documents = calls = 0
+    for seed in range(12):
+        reply = served.client().chat.completions.create(
+            model="tiny", messages=USER, temperature=2.0, seed=seed, max_tokens=150, tools=TOOLS,
+            response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}},
+        )  # fmt: skip
+        message = reply.choices[0].message
+        if message.tool_calls:
+            calls += 1
+            assert (reply.choices[0].finish_reason, message.content) == ("tool_calls", None)
+        else:
+            documents += 1
+            jsonschema.validate(json.loads(message.content or ""), schema)
+    assert documents
+    assert calls
+
+
 def test_a_stop_string_ends_the_reply_inside_a_block(served: Served) -> None:
     client = served.client()
     arguments: dict[str, Any] = {"model": "tiny", "messages": USER, "temperature": 1.0, "seed": 3, "max_tokens": 60}
