@@ -23,6 +23,7 @@ class GenerationRequest:
         repetition_limit: tokens in a row that only repeat a short stretch before the reply is ended; None for any. Not
             for replies held to a grammar, which must end as it says.
         snapshots: also tell, after every step, what the open block looks like.
+        priority: the larger goes first; see `Scheduler`.
         probe: position in the prompt, from 1, of a token whose probability is told; causal models only.
         draft: token ids of an earlier draft of the reply; what still fits is kept without being drafted again.
     """
@@ -38,6 +39,7 @@ class GenerationRequest:
     snapshots: bool = False
     draft: tuple[int, ...] = ()
     probe: int | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True)

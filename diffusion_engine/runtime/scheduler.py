@@ -56,8 +56,16 @@ class Sequence:
     untold: list[TokenLogprobs] = field(default_factory=list)
 
 
+YIELDED_STEPS = 8
+"""While a request of higher priority runs, the others take part in one step of this many: they wait, and don't starve."""
+
+
 class Scheduler:
-    """Runs requests, single-threaded; `Engine` gives it a thread."""
+    """Runs requests, single-threaded; `Engine` gives it a thread.
+
+    Priority decides who is admitted first, who gives up its place or its pages to whom, and who runs in a step: mates
+    make a step longer, so those of lower priority sit most steps out. Among equals the elder goes first.
+    """
 
     def __init__(
         self,
@@ -209,15 +217,20 @@ class Scheduler:
                 self._end(sequence, EndCause.TIMEOUT, f"the request took longer than {self._limits.timeout_s:g} s")
 
     def _admit(self) -> None:
-        while self._waiting and len(self._running) < self._limits.max_requests:
-            sequence = self._waiting[0]
+        while self._waiting:
+            sequence = max(self._waiting, key=_priority)
+            if len(self._running) >= self._limits.max_requests:
+                last = self._last_running()
+                if _priority(last) >= _priority(sequence):
+                    return
+                self._preempt(last)
             decoder, request = sequence.decoder, sequence.request
             expected = min(len(decoder.text) + min(request.max_tokens, 256) + 32, self.config.max_positions)
             try:
                 sequence.table = self.cache.acquire(decoder.text, decoder.cacheable, expected, self._tree(request))
             except OutOfPagesError:
                 return
-            self._waiting.popleft()
+            self._waiting.remove(sequence)
             self._running.append(sequence)
             if sequence.statistics.admitted is None:
                 sequence.statistics.admitted = self._clock()
@@ -227,26 +240,34 @@ class Scheduler:
 
     def _plan(self) -> list[tuple[Sequence, Pass]]:
         batch: list[tuple[Sequence, Pass]] = []
-        for sequence in list(self._running):
+        first = max(map(_priority, self._running), default=0)
+        all_run = self.statistics.forwards % YIELDED_STEPS == 0
+        for sequence in sorted(self._running, key=_priority, reverse=True):
             if sequence not in self._running:
                 continue  # pre-empted by one before it
+            if _priority(sequence) < first and not all_run:
+                continue
             step = sequence.decoder.plan(sequence.table.cached, self._limits.prefill_rows)
             if self._make_room(sequence, step.start + len(step.tokens)):
                 batch.append((sequence, step))
         return [(sequence, step) for sequence, step in batch if sequence in self._running]
 
     def _make_room(self, sequence: Sequence, length: int) -> bool:
-        """Extend a request's pages; the youngest requests make room when there is none."""
+        """Extend a request's pages; the last in line make room when there is none."""
         while True:
             try:
                 self.cache.extend(sequence.table, length)
             except OutOfPagesError:
-                youngest = self._running[-1]
-                self._preempt(youngest)
-                if youngest is sequence:
+                last = self._last_running()
+                self._preempt(last)
+                if last is sequence:
                     return False
             else:
                 return True
+
+    def _last_running(self) -> Sequence:
+        """The youngest of those of lowest priority."""
+        return min(reversed(self._running), key=_priority)
 
     def _preempt(self, sequence: Sequence) -> None:
         self.cache.release(sequence.table, sequence.decoder.text)
@@ -351,3 +372,7 @@ class Scheduler:
         if (rest and cause is EndCause.COMPLETE) or sequence.untold:
             self._tell(sequence, rest if cause is EndCause.COMPLETE else "")
         self._events.append((sequence.request.id, EndEvent(cause, statistics, message)))
+
+
+def _priority(sequence: Sequence) -> int:
+    return sequence.request.priority

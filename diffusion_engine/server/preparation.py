@@ -173,6 +173,7 @@ def _prepared(
         constraint=form.constraint,
         repetition_limit=options.repetition_limit or None,
         prefill_only=options.prefill_only,
+        priority=options.priority,
         snapshots=isinstance(body, ChatCompletionRequest) and body.diffusing,
         draft=_draft_tokens(draft, model, parameters, budget),
     )

@@ -38,6 +38,7 @@ class DiffusionOptions(_Strict):
         description="tell the probability that the user's turn is complete behind the last message, or behind this "
         "beginning of it: that of what follows there in the prompt, as `turn_complete`",
     )
+    priority: int = Field(0, ge=-10, le=10, description="who goes first when requests meet; mates slow each other down")
     prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
     request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
 

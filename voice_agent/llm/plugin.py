@@ -116,7 +116,7 @@ class LLM(llm.LLM[Any]):
                 messages=messages,  # type: ignore[arg-type]  # OpenAI's own shape, as plain data
                 tools=tools or openai.omit,  # type: ignore[arg-type]  # OpenAI's own shape, as plain data
                 max_tokens=1,
-                extra_body={"diffusion": {"prefill_only": True}},
+                extra_body={"diffusion": {"prefill_only": True, "priority": -1}},
                 timeout=10.0,
             )
         except (openai.OpenAIError, httpx2.HTTPError):

@@ -111,7 +111,7 @@ async def test_prefill_is_sent_to_our_engine_only() -> None:
     async with plugin(Reply(), extensions=True) as (made, server):
         made.prefill(ASK, TOOLS)
         await until(lambda: len(server.bodies) == 1)
-        assert server.bodies[0]["diffusion"] == {"prefill_only": True}
+        assert server.bodies[0]["diffusion"] == {"prefill_only": True, "priority": -1}
         assert server.bodies[0]["tools"] == TOOLS
     async with plugin(Reply("hi")) as (made, server):
         made.prefill(ASK, TOOLS)
