@@ -57,7 +57,7 @@ class Sequence:
 
 
 YIELDED_STEPS = 8
-"""While a request of higher priority runs, the others take part in one step of this many: they wait, and don't starve."""
+"""While a request of higher priority runs, the others take part in one step of this many: they don't starve."""
 
 
 class Scheduler:
