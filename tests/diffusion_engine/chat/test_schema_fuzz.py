@@ -14,9 +14,11 @@ from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.chat.tool_calls import ArgumentsDelta, CallStarted, ToolCallParser
 from diffusion_engine.runtime import EndCause, GenerationRequest, Limits, Scheduler, TorchRunner
 from tests.diffusion_engine.chat.random_schemas import RandomSchema
-from tests.diffusion_engine.conftest import FAMILIES, Loaded, run_all
+from tests.diffusion_engine.conftest import EVERY_FAMILY, FAMILIES, Loaded, run_all
 
 SCHEMAS = 320
+FEWER_SCHEMAS = 40
+"""For the families that decode like one of the two that get them all."""
 PAGES = 512
 
 
@@ -44,7 +46,7 @@ def held(
     )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_every_reply_is_valid_under_its_schema(
     loaded: dict[str, Loaded],
     byte_tokenizers: dict[str, Tokenizer],
@@ -52,10 +54,11 @@ def test_every_reply_is_valid_under_its_schema(
     family: str,
 ) -> None:
     model, tokenizer = loaded[family], byte_tokenizers[family]
-    schemas = {str(seed): RandomSchema(seed).draw() for seed in range(SCHEMAS + 20)}
+    count = SCHEMAS if family in FAMILIES else FEWER_SCHEMAS
+    schemas = {str(seed): RandomSchema(seed).draw() for seed in range(count + 20)}
     made = [held(int(id), model, tokenizer, grammars[family], schema) for id, schema in schemas.items()]
-    requests = [request for request in made if request is not None][:SCHEMAS]
-    assert len(requests) >= 300
+    requests = [request for request in made if request is not None][:count]
+    assert len(requests) == count
     limits = Limits(max_requests=16, max_waiting=SCHEMAS)
     results = run_all(Scheduler(TorchRunner(model.model, PAGES), PAGES, tokenizer, limits), requests)
     for request, result in zip(requests, results, strict=True):
