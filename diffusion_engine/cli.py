@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from diffusion_engine.bench.arguments import add_arguments as add_bench_arguments
+
 API_KEY_VARIABLE = "DIFFUSION_ENGINE_API_KEY"
 """One key, or several divided by commas."""
 
@@ -77,6 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     conformance.add_argument("--json", type=Path, metavar="FILE", help="write the outcomes there as well")
 
+    bench = commands.add_parser(
+        "bench", help="measure latency, throughput and quality, beside baselines on the same weights"
+    )
+    bench.set_defaults(run=_bench)
+    add_bench_arguments(bench, _positive)
+
     prepare = commands.add_parser("prepare", help="put the embedded model together (once)")
     prepare.set_defaults(run=_prepare)
     return parser
@@ -138,6 +146,20 @@ def _key(variable: str | None) -> str:
     if not os.environ.get(variable):
         raise UsageError(f"the environment variable {variable} is not set")
     return os.environ[variable]
+
+
+def _bench(options: argparse.Namespace) -> int:
+    _pin_threads(options.threads or _physical_cores())
+
+    from diffusion_engine.bench.command import needs_model, run
+    from diffusion_engine.models import CheckpointError
+
+    folder = (options.model or _embedded_model_folder()) if needs_model(options) else None
+    try:
+        run(options, folder)
+    except (CheckpointError, ValueError) as unusable:
+        raise UsageError(str(unusable)) from unusable
+    return 0
 
 
 def _prepare(options: argparse.Namespace) -> int:

@@ -1,0 +1,1 @@
+"""Latency, throughput and quality, against named peers on the same weights: `diffusion-engine bench`."""
