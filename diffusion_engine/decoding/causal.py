@@ -75,6 +75,8 @@ class CausalDecoder:
         self._config = config
         self._max_length = max_length
         self._draft_length = draft_length
+        self._unasked = 0 if config.shift_logits else 1
+        """Leading masks of a draft whose tokens are known otherwise."""
         self._sampling = sampling
         self._suppressed = suppressed
         self._constraint = constraint
@@ -112,11 +114,10 @@ class CausalDecoder:
         if self._draft:
             rows = pending + self._draft
             return Pass(tokens=rows, start=cached, clean=len(pending), wanted=range(len(pending) - 1, len(rows)))
-        unasked = 0 if self._config.shift_logits else 1
-        masks = min(self._draft_length, self._max_length - end - 1 + unasked)
-        if masks <= unasked:
+        masks = min(self._draft_length, self._max_length - end - 1 + self._unasked)
+        if masks <= self._unasked:
             masks = 0
-        drafted = range(len(pending) + unasked, len(pending) + masks)
+        drafted = range(len(pending) + self._unasked, len(pending) + masks)
         return Pass(
             tokens=pending + self._config.mask_block(masks),
             start=cached,
@@ -134,7 +135,7 @@ class CausalDecoder:
         if self._draft:
             tokens, accepted = self._verify(logits)
             looked_up = self._draft_is_looked_up
-            self._look_up()
+            self._redraft(step, logits, len(tokens), accepted)
             return Progress(
                 kept=step.clean + accepted,
                 emitted=emitted + tokens,
@@ -148,6 +149,10 @@ class CausalDecoder:
         else:
             self._look_up()
         return Progress(kept=step.clean, emitted=emitted + tokens)
+
+    def _redraft(self, step: Pass, logits: Tensor, emitted: int, accepted: int) -> None:
+        """Find the next draft behind a verification, if one is to be had without a pass of its own."""
+        self._look_up()
 
     def _look_up(self) -> None:
         self._draft = self._looked_up()

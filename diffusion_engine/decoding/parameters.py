@@ -7,12 +7,14 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """How a reply is found. The first three read one causal text; the others denoise block by block."""
+    """How a reply is found. The first four read one causal text; the others denoise block by block."""
 
     AUTOREGRESSIVE = "autoregressive"
     """One token a pass, from the causal model."""
     HYBRID = "hybrid"
     """A block drafted by diffusion in one pass, verified causally in the next: the autoregressive text, sooner."""
+    HYBRID_ONE_PASS = "hybrid_one_pass"
+    """As hybrid, but a pass verifies a draft and drafts behind every possible end of its acceptance."""
     PROMPT_LOOKUP = "prompt_lookup"
     """As autoregressive, with drafts read off the text so far: what followed the last tokens earlier."""
     DYNAMIC = "dynamic"

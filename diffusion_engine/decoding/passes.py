@@ -23,6 +23,8 @@ class Pass:
             open block with what is written of it.
         wanted: rows whose logits the decoder needs, ascending.
         block_length: rows see their whole block of this length and all before it; None for causal rows.
+        branches: groups that the masks divide into evenly (causal families only). The last group stands behind all text
+            rows, the one before it behind all but the last, and so on; groups don't see each other.
         behind: positions behind the rows whose keys and values, of an earlier pass, they see as well (approximate
             caches of bidirectional families only).
     """
@@ -33,7 +35,20 @@ class Pass:
     masks: int = 0
     wanted: range | list[int]
     block_length: int | None = None
+    branches: int = 1
     behind: int = 0
+
+    @property
+    def positions(self) -> list[int]:
+        """Each row's place in its sequence. Groups of masks stand at places that overlap."""
+        if self.branches == 1:
+            return list(range(self.start, self.start + len(self.tokens)))
+        texts, size = len(self.tokens) - self.masks, self.masks // self.branches
+        places = list(range(self.start, self.start + texts))
+        for missing in range(self.branches - 1, -1, -1):
+            first = self.start + texts - missing
+            places += range(first, first + size)
+        return places
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,15 @@ from diffusion_engine.decoding.blocks import BlockDecoder
 from diffusion_engine.decoding.canvas import CanvasDecoder
 from diffusion_engine.decoding.causal import CausalDecoder
 from diffusion_engine.decoding.constraint import Constraint
+from diffusion_engine.decoding.one_pass import OnePassDecoder
 from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters, Strategy
 from diffusion_engine.decoding.passes import Decoder
 from diffusion_engine.decoding.unmasking import UNMASKING
 from diffusion_engine.models import Attention, ModelConfig
 
-CAUSAL_STRATEGIES = (Strategy.HYBRID, Strategy.AUTOREGRESSIVE, Strategy.PROMPT_LOOKUP)
+CAUSAL_STRATEGIES = (Strategy.HYBRID, Strategy.AUTOREGRESSIVE, Strategy.PROMPT_LOOKUP, Strategy.HYBRID_ONE_PASS)
 """Exact readings of one causal text; they differ in where their drafts come from."""
+_DRAFTING = (Strategy.HYBRID, Strategy.HYBRID_ONE_PASS)
 
 
 def strategies_of(config: ModelConfig) -> tuple[Strategy, ...]:
@@ -81,11 +83,12 @@ def make_decoder(
         draft: an earlier draft of the reply, for strategies that verify causally.
     """
     if parameters.strategy in CAUSAL_STRATEGIES:
-        return CausalDecoder(
+        decoder = OnePassDecoder if parameters.strategy is Strategy.HYBRID_ONE_PASS else CausalDecoder
+        return decoder(
             config,
             prompt,
             max_length=max_length,
-            draft_length=parameters.block_length if parameters.strategy is Strategy.HYBRID else 0,
+            draft_length=parameters.block_length if parameters.strategy in _DRAFTING else 0,
             sampling=parameters.sampling,
             suppressed=suppressed,
             constraint=constraint,

@@ -82,8 +82,8 @@ def runs_of(pages: list[int], target: list[int], tokens: int) -> list[tuple[slic
 def visible(step: Pass) -> Tensor:
     """Who sees whom in one request.
 
-    Text rows are causal or, with a block length, see their block and all before it. Trailing masks see each other and
-    everything before them.
+    Text rows are causal or, with a block length, see their block and all before it. Trailing masks see their group and
+    the text that it stands behind.
 
     Returns:
         (rows, start + rows + behind) bool.
@@ -94,7 +94,14 @@ def visible(step: Pass) -> Tensor:
     if step.block_length is not None:
         return key // step.block_length <= query // step.block_length
     first_mask = step.start + rows - step.masks
-    return (key <= query) | (query >= first_mask)
+    causal = (key <= query) & (query < first_mask)
+    if not step.masks:
+        return causal
+    size = step.masks // step.branches
+    group = (query - first_mask) // size
+    before = key < first_mask - (step.branches - 1 - group)
+    beside = (key >= first_mask) & ((key - first_mask) // size == group)
+    return causal | ((query >= first_mask) & (before | beside))
 
 
 class PagedAttention:

@@ -86,7 +86,7 @@ class OnnxRunner:
         tokens = [token for segment in segments for token in segment.step.tokens]
         buffers = self._buffers_for(len(tokens))
         np.take(self._embedding, tokens, axis=0, out=buffers.x[0])
-        buffers.positions[0] = np.concatenate([np.arange(s.step.start, s.length) for s in segments])
+        buffers.positions[0] = [place for segment in segments for place in segment.step.positions]
         requests, at = [], 0
         for segment in segments:
             rows = slice(at, at + len(segment.step.tokens))

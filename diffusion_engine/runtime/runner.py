@@ -53,7 +53,7 @@ class TorchRunner:
     def run(self, segments: list[Segment]) -> list[Tensor]:
         """See `Runner`."""
         tokens = [token for segment in segments for token in segment.step.tokens]
-        positions = [p for segment in segments for p in range(segment.step.start, segment.length)]
+        positions = [place for segment in segments for place in segment.step.positions]
         hidden = self._model(
             torch.tensor(tokens),
             torch.tensor(positions),

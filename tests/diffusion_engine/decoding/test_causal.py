@@ -14,14 +14,18 @@ from torch import Tensor
 from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy, make_decoder, suppressed_tokens
 from diffusion_engine.decoding.passes import Decoder, Pass
 from diffusion_engine.decoding.sampling import distribution
+from diffusion_engine.models import DenseAttention
+from diffusion_engine.runtime.attention import visible
 from tests.diffusion_engine.conftest import Loaded, run_all, run_one
 
 Oracle = Callable[[list[int]], torch.Tensor]
 """Text -> logits of the next token."""
 
 
-def decoder_of(loaded: Loaded, prompt: list[int], sampling: Sampling, draft: int, length: int) -> Decoder:
-    strategy = Strategy.HYBRID if draft else Strategy.AUTOREGRESSIVE
+def decoder_of(
+    loaded: Loaded, prompt: list[int], sampling: Sampling, draft: int, length: int, hybrid: Strategy = Strategy.HYBRID
+) -> Decoder:
+    strategy = hybrid if draft else Strategy.AUTOREGRESSIVE
     return make_decoder(
         loaded.config,
         DecodingParameters(strategy=strategy, block_length=draft or 1, sampling=sampling),
@@ -62,7 +66,9 @@ def _logits(before: list[int], step: Pass, oracle: Oracle, drafter: Callable[[li
             rows.append(oracle(before + step.tokens[: row + 1]))
         else:
             guess = torch.zeros(264)
-            guess[drafter(before + step.tokens[:first_mask], row - first_mask)] = 1.0
+            group, offset = divmod(row - first_mask, step.masks // step.branches)
+            text = before + step.tokens[: first_mask - (step.branches - 1 - group)]
+            guess[drafter(text, offset)] = 1.0
             rows.append(guess)
     return torch.stack(rows)
 
@@ -101,6 +107,11 @@ def test_whatever_is_drafted_the_text_is_the_autoregressive_one(
     assert got[:30] == expected[:30]
     if skill == 1.0:
         assert passes <= 2 * -(-30 // (draft + 2))
+    one_pass = decoder_of(causal, prompt, sampling, draft, 200, Strategy.HYBRID_ONE_PASS)
+    got, passes = drive(one_pass, oracle, drafter, 30)
+    assert got[:30] == expected[:30]
+    if skill == 1.0:
+        assert passes <= 1 + -(-29 // (draft + 1))
 
 
 def test_a_perfect_draft_of_k_brings_k_plus_two_tokens_in_two_passes(causal: Loaded) -> None:
@@ -177,8 +188,30 @@ def test_on_a_real_model_hybrid_equals_autoregressive_also_among_others(
         causal.request(prompt, Strategy.AUTOREGRESSIVE, temperature=temperature, seed=seed),
     )
     others = [causal.request([i, *prompt], id=f"m{i}", temperature=1.0, seed=i, max_tokens=9) for i in range(mates)]
-    hybrid = causal.request(prompt, Strategy.HYBRID, block_length=draft, temperature=temperature, seed=seed)
-    assert run_all(causal.scheduler(), [hybrid, *others])[0].tokens == alone.tokens
+    for strategy in (Strategy.HYBRID, Strategy.HYBRID_ONE_PASS):
+        hybrid = causal.request(prompt, strategy, block_length=draft, temperature=temperature, seed=seed)
+        assert run_all(causal.scheduler(), [hybrid, *others])[0].tokens == alone.tokens
+
+
+@pytest.mark.parametrize("family", ["llama_draft", "nemotron_labs_diffusion"])
+@torch.inference_mode()
+def test_every_branch_of_one_pass_drafts_what_a_draft_pass_would(loaded: dict[str, Loaded], family: str) -> None:
+    model = loaded[family]
+    text, draft, masks = [9, 8, 7, 6, 5], [11, 12, 13], model.config.mask_block(4)
+
+    def hidden(step: Pass) -> Tensor:
+        out: Tensor = model.model(
+            torch.tensor(step.tokens), torch.tensor(step.positions), DenseAttention(visible(step))
+        )
+        return out
+
+    branched = hidden(Pass(tokens=text + draft + masks * 4, start=0, clean=5, masks=16, branches=4, wanted=range(0)))[
+        8:
+    ]
+    for accepted in range(4):
+        kept = text + draft[:accepted]
+        alone = hidden(Pass(tokens=kept + masks, start=0, clean=len(kept), masks=4, wanted=range(0)))[-4:]
+        assert torch.allclose(branched[4 * accepted : 4 * accepted + 4], alone, atol=1e-5)
 
 
 def test_the_first_token_comes_with_the_pass_that_prefills(causal: Loaded) -> None:

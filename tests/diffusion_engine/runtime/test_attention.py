@@ -19,6 +19,8 @@ def passes(draw: st.DrawFn) -> Pass:
     block_length = draw(st.sampled_from([None, 1, 3, 4, 8, 128]))
     if block_length is not None:
         start, masks = start // block_length * block_length, 0
+    branches = draw(st.integers(1, clean)) if masks else 1
+    masks *= branches
     return Pass(
         tokens=[0] * (clean + masks),
         start=start,
@@ -26,6 +28,7 @@ def passes(draw: st.DrawFn) -> Pass:
         masks=masks,
         wanted=range(0),
         block_length=block_length,
+        branches=branches,
         behind=draw(st.integers(0, 20)) if block_length == 128 else 0,
     )
 
@@ -34,8 +37,13 @@ def may_see(step: Pass, row: int, key: int) -> bool:
     position = step.start + row
     if step.block_length is not None:
         return key // step.block_length <= position // step.block_length
-    is_mask = row >= step.clean
-    return key <= position or (is_mask and key >= step.start + step.clean)
+    if row < step.clean:
+        return key <= position
+    size = step.masks // step.branches
+    group, key_row = (row - step.clean) // size, key - step.start
+    if key_row >= step.clean:
+        return (key_row - step.clean) // size == group
+    return key_row < step.clean - (step.branches - 1) + group
 
 
 @given(passes())
