@@ -24,6 +24,8 @@ class Family:
             value that the engine has no code for.
         weights: names the tensors of a checkpoint with that configuration.
         default_strategy: the decoding that loses nothing with this family's training.
+        default_max_tokens: of a reply where neither the request nor the checkpoint says; None for what fits.
+            Bidirectional models need one: they run all of it in every step.
         mask_token: the tokenizer's name of the mask, for checkpoints whose `config.json` has no `mask_token_id`.
         published_mask_id: of the published checkpoints. One that has another is loaded, with a warning.
     """
@@ -32,6 +34,7 @@ class Family:
     config: Callable[[HfConfig], ModelConfig]
     weights: Callable[[ModelConfig], WeightNames]
     default_strategy: str
+    default_max_tokens: int | None = None
     mask_token: str | None = None
     published_mask_id: int | None = None
 

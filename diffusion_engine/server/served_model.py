@@ -109,7 +109,7 @@ def load_served_model(
         grammars=GrammarCompiler(tokenizer, config.vocab_size),
         strategy=Strategy(defaults.get("strategy", family.default_strategy)),
         temperature=float(defaults.get("temperature", 1.0)) if sampled else 0.0,
-        max_tokens=defaults.get("max_new_tokens"),
+        max_tokens=defaults.get("max_new_tokens") or family.default_max_tokens,
     )
 
 

@@ -25,6 +25,7 @@ DREAM = Family(
     config=_config,
     weights=llama_weights,
     default_strategy="entropy",
+    default_max_tokens=128,
     mask_token="<|mask|>",
     published_mask_id=151666,
 )

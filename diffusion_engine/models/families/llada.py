@@ -67,6 +67,7 @@ LLADA = Family(
     config=_config,
     weights=_weights,
     default_strategy="static",
+    default_max_tokens=128,
     mask_token="<|mdm_mask|>",
     published_mask_id=126336,
 )

@@ -220,3 +220,5 @@ def test_every_family_has_a_default_that_it_can_decode_by(loaded: dict[str, Load
         config = loaded[name].config
         assert family.default_strategy in strategies_of(config)
         assert family.default_strategy == "dynamic" or config.attention is not Attention.BLOCK_CAUSAL
+        # A canvas as long as the context would be run in every step.
+        assert (family.default_max_tokens is None) == config.attention.exact
