@@ -24,6 +24,7 @@ class Family:
             value that the engine has no code for.
         weights: names the tensors of a checkpoint with that configuration.
         default_strategy: the decoding that loses nothing with this family's training.
+        default_threshold: confidence above which `dynamic` loses nothing.
         default_max_tokens: of a reply where neither the request nor the checkpoint says; None for what fits.
             Bidirectional models need one: they run all of it in every step.
         mask_token: the tokenizer's name of the mask, for checkpoints whose `config.json` has no `mask_token_id`.
@@ -34,6 +35,7 @@ class Family:
     config: Callable[[HfConfig], ModelConfig]
     weights: Callable[[ModelConfig], WeightNames]
     default_strategy: str
+    default_threshold: float = 0.9
     default_max_tokens: int | None = None
     mask_token: str | None = None
     published_mask_id: int | None = None

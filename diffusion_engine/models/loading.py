@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from diffusion_engine.models.errors import CheckpointError
 from diffusion_engine.models.family import Family, rows_of_parts
 from diffusion_engine.models.positions import rotary_table
 from diffusion_engine.models.registry import FAMILIES
+from diffusion_engine.models.special_tokens import added_tokens, end_tokens
 from diffusion_engine.models.tensors import TensorFiles, read_json
 from diffusion_engine.models.transformer import Transformer
 
@@ -35,8 +35,10 @@ def read_config(folder: Path) -> tuple[ModelConfig, Family]:
     if family is None:
         known = ", ".join(sorted(FAMILIES))
         raise CheckpointError(path, f"unknown family {raw.get('model_type')!r}; known: {known}", field="model_type")
-    if raw.get("mask_token_id") is None:
-        raw |= _mask_of_tokenizer(folder, family)
+    added = added_tokens(folder)
+    if raw.get("mask_token_id") is None and family.mask_token in added:
+        raw["mask_token_id"] = added[family.mask_token]
+    raw["eos_token_id"] = end_tokens(folder, raw, added)
     try:
         config = family.config({key: value for key, value in raw.items() if value is not None})
     except KeyError as missing:
@@ -119,17 +121,3 @@ def load_state(
     model.load_state_dict(state, assign=True)
     model.cos, model.sin = rotary_table(config, torch.device(device))
     return model.eval().requires_grad_(False)
-
-
-def _mask_of_tokenizer(folder: Path, family: Family) -> dict[str, Any]:
-    """The mask's id as the tokenizer knows it, for a configuration that doesn't say."""
-    for name in ("tokenizer.json", "added_tokens.json"):
-        path = folder / name
-        if family.mask_token is None or not path.exists():
-            continue
-        raw = read_json(path)
-        added = raw.get("added_tokens", raw if name == "added_tokens.json" else [])
-        known = {entry["content"]: entry["id"] for entry in added} if isinstance(added, list) else added
-        if family.mask_token in known:
-            return {"mask_token_id": known[family.mask_token]}
-    return {}

@@ -144,7 +144,7 @@ def _prepared(
         parameters = DecodingParameters(
             strategy=options.strategy or model.strategy,
             block_length=options.block_length or model.config.block_length,
-            threshold=0.9 if options.threshold is None else options.threshold,
+            threshold=model.threshold if options.threshold is None else options.threshold,
             denoising_steps=options.denoising_steps,
             entropy_bound=0.1 if options.entropy_bound is None else options.entropy_bound,
             edit_threshold=0.9 if options.edit_threshold is None else options.edit_threshold,

@@ -39,6 +39,7 @@ class ServedModel:
         template: None when the checkpoint has no chat template.
         grammars: compiles constraints.
         strategy: when a request names none.
+        threshold: when a request names none; what loses nothing with the family.
         temperature: when a request names none: what `generation_config.json` says, else 0.
         max_tokens: when a request names none; None for what fits.
         completion_max_tokens: the same at /v1/completions, where OpenAI's default is 16; None for `max_tokens`.
@@ -52,6 +53,7 @@ class ServedModel:
     template: ChatTemplate | None
     grammars: GrammarCompiler
     strategy: Strategy
+    threshold: float
     temperature: float
     max_tokens: int | None
     completion_max_tokens: int | None = 16
@@ -108,6 +110,7 @@ def load_served_model(
         template=template,
         grammars=GrammarCompiler(tokenizer, config.vocab_size),
         strategy=Strategy(defaults.get("strategy", family.default_strategy)),
+        threshold=family.default_threshold,
         temperature=float(defaults.get("temperature", 1.0)) if sampled else 0.0,
         max_tokens=defaults.get("max_new_tokens") or family.default_max_tokens,
     )

@@ -71,6 +71,7 @@ LLADA2 = Family(
     config=_config,
     weights=_weights,
     default_strategy="dynamic",
+    default_threshold=0.95,
     mask_token="<|mask|>",
     published_mask_id=156895,
 )

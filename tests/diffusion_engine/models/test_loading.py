@@ -91,6 +91,17 @@ def test_the_mask_is_found_in_the_tokenizer_where_the_configuration_does_not_nam
         read_config(folder)
 
 
+def test_the_end_of_a_turn_is_found_wherever_a_checkpoint_names_it(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, "sdar")
+    edit_config(folder, lambda config: config.update(eos_token_id=5))
+    assert read_config(folder)[0].eos_token_ids == (5, 258)  # the tokenizer's <|im_end|>
+    (folder / "generation_config.json").write_text('{"eos_token_id": [5, 6]}')
+    assert read_config(folder)[0].eos_token_ids == (5, 6, 258)
+    (folder / "generation_config.json").write_text('{"eos_token_id": "<end>"}')
+    with pytest.raises(CheckpointError, match=r"generation_config\.json: eos_token_id: must be"):
+        read_config(folder)
+
+
 def test_a_mask_that_differs_from_the_published_one_is_used_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
