@@ -79,6 +79,10 @@ class BlockDecoder:
         start = self._denoiser.start
         return start - 1 if self._needs_border and self._border_of != start else start
 
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`."""
+        self._denoiser.hurry(passes, tokens)
+
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`."""
         denoiser = self._denoiser
@@ -120,7 +124,7 @@ class BlockDecoder:
         unchanged = noisy == self.text[start : denoiser.start]
         committed = unchanged and not self._has_border and self._ends.isdisjoint(emitted)
         kept = len(step.tokens) if committed and noisy else step.clean
-        return Progress(kept=kept, emitted=unsaid + emitted, denoising=True)
+        return Progress(kept=kept, emitted=unsaid + emitted, denoising=True, hurried=denoiser.hurried)
 
     @property
     def _needs_border(self) -> bool:

@@ -71,6 +71,10 @@ class CanvasDecoder:
         """See `Decoder`."""
         return self._denoiser.complete
 
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`."""
+        self._denoiser.hurry(passes, tokens)
+
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`. A bidirectional prompt can't be run in parts: `max_rows` doesn't hold."""
         denoiser = self._denoiser
@@ -91,7 +95,7 @@ class CanvasDecoder:
         denoiser = self._denoiser
         unsaid, denoiser.unsaid = denoiser.unsaid, []
         if self._cache is CanvasCache.NONE:
-            return Progress(kept=0, emitted=unsaid + denoiser.take(logits), denoising=True)
+            return Progress(kept=0, emitted=unsaid + denoiser.take(logits), denoising=True, hurried=denoiser.hurried)
         kept = len(step.tokens) + step.behind
         first = bool(self._shift) and denoiser.targets()[:1] == [0]
         if self._snapshot_of != denoiser.start:
@@ -102,7 +106,8 @@ class CanvasDecoder:
         elif first:
             assert self._border is not None
             logits = torch.cat([self._border.unsqueeze(0), logits])
-        return Progress(kept=kept, emitted=unsaid + denoiser.take(logits, settled=first), denoising=True)
+        emitted = unsaid + denoiser.take(logits, settled=first)
+        return Progress(kept=kept, emitted=emitted, denoising=True, hurried=denoiser.hurried)
 
     def _pass(self, canvas: list[int], first: int, last: int, targets: list[int]) -> Pass:
         return Pass(

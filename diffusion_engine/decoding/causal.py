@@ -88,6 +88,7 @@ class CausalDecoder:
         self._prompt_lookup = prompt_lookup
         self._draft = self._looked_up()
         self._draft_is_looked_up = bool(self._draft)
+        self._last_pass = False
 
     @property
     def provisional(self) -> list[int | None]:
@@ -103,6 +104,10 @@ class CausalDecoder:
     def cacheable(self) -> int:
         """See `Decoder`."""
         return len(self.text) - 1
+
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`: what the last pass drafts is taken as it is, since nothing will verify it."""
+        self._last_pass = passes <= 1
 
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`."""
@@ -146,6 +151,9 @@ class CausalDecoder:
         if len(step.wanted) > 1:
             # The forced tokens stand where the first drafted ones would.
             self._draft = self._fitting(most_likely(logits[1:]).tolist()[len(tokens) - 1 :])
+            checked = self._constraint is not None or self.logprobs is not None
+            if self._last_pass and self._draft and not checked and not self._ended(tokens):
+                return Progress(kept=step.clean, emitted=emitted + tokens + self._unverified(), hurried=True)
         else:
             self._look_up()
         return Progress(kept=step.clean, emitted=emitted + tokens)
@@ -153,6 +161,19 @@ class CausalDecoder:
     def _redraft(self, step: Pass, logits: Tensor, emitted: int, accepted: int) -> None:
         """Find the next draft behind a verification, if one is to be had without a pass of its own."""
         self._look_up()
+
+    def _unverified(self) -> list[int]:
+        draft, self._draft = self._draft, []
+        suppressed = set(self._suppressed.tolist())
+        taken: list[int] = []
+        for token in draft:
+            if token in suppressed:
+                break
+            taken.append(token)
+            if token in self._config.eos_token_ids:
+                break
+        self.text += taken
+        return taken
 
     def _look_up(self) -> None:
         self._draft = self._looked_up()

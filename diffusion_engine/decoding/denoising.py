@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -21,6 +23,7 @@ class Denoiser:
         start: position of the open block.
         block: its tokens, None where masked; empty at the end of what can be written.
         logprobs: see `Decoder`.
+        hurried: the last step committed more positions than the strategy would have, for the deadline's sake.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class Denoiser:
         self._forced: list[int] = []
         self._released = 0
         self._step = 0
+        self._steps_allowed: int | None = None
+        self.hurried = False
         self._edits_left = 0
         self._confirmed: set[int] = set()
         self._open_block(given=prompt[start:])
@@ -79,6 +84,11 @@ class Denoiser:
     def complete(self) -> bool:
         """The grammar allows nothing more."""
         return self._constraint is not None and self._constraint.complete and not self._forced
+
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`: the passes are divided among the blocks that are still to come."""
+        blocks = max(1, math.ceil(tokens / self._parameters.block_length))
+        self._steps_allowed = max(1, passes // blocks)
 
     def inputs(self) -> list[int]:
         """The block's input ids."""
@@ -113,6 +123,7 @@ class Denoiser:
         targets = self.targets()
         masked = [row for row, offset in enumerate(targets) if self.block[offset] is None]
         written = [row for row, offset in enumerate(targets) if self.block[offset] is not None]
+        self.hurried = False
         probabilities = torch.softmax(logits.double(), dim=-1)
         logits[:, self._suppressed] = -torch.inf
         # Decided before anything is written: all tokens of a step are read off the same pass.
@@ -141,6 +152,7 @@ class Denoiser:
         left = sum(token is None for token in self.block)
         score = self._unmasking.score
         scores = score(probabilities, chosen_tokens).tolist()
+        owed = 0 if self._steps_allowed is None else math.ceil(left / self._steps_allowed)
         selected = self._unmasking.select(
             Candidates(
                 confidences=probabilities.gather(1, chosen_tokens.unsqueeze(1)).squeeze(1).tolist(),
@@ -150,6 +162,10 @@ class Denoiser:
                 parameters=self._parameters,
             )
         )
+        self.hurried = owed > len(selected) and len(selected) < len(scores)
+        if self.hurried:
+            surest = sorted(set(range(len(scores))).difference(selected), key=lambda i: (-scores[i], i))
+            selected = sorted([*selected, *surest[: owed - len(selected)]])
         if settled or self._constraint is not None:
             # With a grammar the leftmost pick is valid by construction: every step makes progress.
             selected = sorted({0, *selected})

@@ -61,6 +61,7 @@ class Progress:
         accepted: tokens drafted by diffusion that the verification kept; None when the pass verified none.
         reused: tokens of a looked-up draft that the verification kept; None when the pass verified none.
         denoising: the pass unmasked positions of a block.
+        hurried: the deadline made the pass settle for more than the strategy would have.
         probability: of the token that the request asked about; None in passes that don't run the row before it.
     """
 
@@ -69,6 +70,7 @@ class Progress:
     accepted: int | None = None
     reused: int | None = None
     denoising: bool = False
+    hurried: bool = False
     probability: float | None = None
 
 
@@ -98,6 +100,13 @@ class Decoder(Protocol):
     @property
     def cacheable(self) -> int:
         """Leading tokens of `text` whose keys and values may come from a cache; the others must be run."""
+        ...
+
+    def hurry(self, passes: int, tokens: int) -> None:
+        """There is time for so many more passes, at least one, until `tokens` more tokens should be out.
+
+        Told before each pass of a request with a deadline. Where the time is short, less care is taken.
+        """
         ...
 
     def plan(self, cached: int, max_rows: int) -> Pass:

@@ -45,6 +45,9 @@ class PrefillDecoder:
         """See `Decoder`."""
         return len(self.text)
 
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`: a prompt is run in as few passes as it can be."""
+
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`."""
         chunk = prefill_chunk(self.text, cached, len(self.text), max_rows, self._block_length)

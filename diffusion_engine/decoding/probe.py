@@ -55,6 +55,10 @@ class ProbingDecoder:
         """See `Decoder`."""
         return self._decoder.cacheable if self._probed else min(self._decoder.cacheable, self._position - 1)
 
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`."""
+        self._decoder.hurry(passes, tokens)
+
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`."""
         step = self._decoder.plan(cached, max_rows)

@@ -24,6 +24,8 @@ class GenerationRequest:
             for replies held to a grammar, which must end as it says.
         snapshots: also tell, after every step, what the open block looks like.
         priority: the larger goes first; see `Scheduler`.
+        deadline_s: from submission until the reply must have ended, in seconds; fewer and less careful passes are
+            spent to meet it, and what is there is the reply.
         probe: position in the prompt, from 1, of a token whose probability is told; causal models only.
         draft: token ids of an earlier draft of the reply; what still fits is kept without being drafted again.
     """
@@ -40,6 +42,7 @@ class GenerationRequest:
     draft: tuple[int, ...] = ()
     probe: int | None = None
     priority: int = 0
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ class Sequence:
     untold: list[TokenLogprobs] = field(default_factory=list)
 
 
+_PACE_WEIGHT = 0.3
+"""Of the last step in the running mean that says how many steps fit before a deadline."""
 YIELDED_STEPS = 8
 """While a request of higher priority runs, the others take part in one step of this many: they don't starve."""
 
@@ -101,6 +103,7 @@ class Scheduler:
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._events: list[tuple[str, Event]] = []
+        self._pace_s = 0.0
 
     @property
     def running(self) -> int:
@@ -183,7 +186,10 @@ class Scheduler:
             self.statistics.rows += sum(len(step.tokens) for _, step in batch)
             for (sequence, step), own in zip(batch, logits, strict=True):
                 self._observe(sequence, step, own)
-        self.statistics.step_s += self._clock() - started
+        took = self._clock() - started
+        self.statistics.step_s += took
+        if batch:
+            self._pace_s += (took - self._pace_s) * (_PACE_WEIGHT if self._pace_s else 1.0)
         return self.take_events()
 
     def take_events(self) -> list[tuple[str, Event]]:
@@ -215,6 +221,13 @@ class Scheduler:
         for sequence in [*self._running, *self._waiting]:
             if now - sequence.statistics.submitted > self._limits.timeout_s:
                 self._end(sequence, EndCause.TIMEOUT, f"the request took longer than {self._limits.timeout_s:g} s")
+            elif (deadline := sequence.request.deadline_s) is not None:
+                left = sequence.statistics.submitted + deadline - now
+                passes = int(left / self._pace_s) if self._pace_s else 1 << 20
+                if left <= 0 or passes < 1:
+                    self._end(sequence, EndCause.DEADLINE)
+                else:
+                    sequence.decoder.hurry(passes, sequence.request.max_tokens - sequence.reply.tokens)
 
     def _admit(self) -> None:
         while self._waiting:
@@ -296,6 +309,7 @@ class Scheduler:
             statistics.accepted += progress.accepted
         if progress.reused is not None:
             statistics.reused += progress.reused
+        statistics.hurried += progress.hurried
         if progress.probability is not None:
             statistics.probability = progress.probability
         if len(step.wanted) and not sequence.published:
@@ -357,6 +371,9 @@ class Scheduler:
         self.cache.release(sequence.table, sequence.decoder.text)
         statistics, totals = sequence.statistics, self.statistics
         statistics.finished = self._clock()
+        if (deadline := sequence.request.deadline_s) is not None:
+            in_time = statistics.finished - statistics.submitted <= deadline
+            statistics.deadline_met = in_time and cause is not EndCause.DEADLINE
         totals.ended[cause] += 1
         totals.prompt_tokens += statistics.prompt_tokens
         totals.cached_tokens += statistics.cached_tokens
@@ -369,8 +386,9 @@ class Scheduler:
             statistics.completion_tokens, statistics.forwards,
         )  # fmt: skip
         rest = sequence.reply.flush()
-        if (rest and cause is EndCause.COMPLETE) or sequence.untold:
-            self._tell(sequence, rest if cause is EndCause.COMPLETE else "")
+        said = rest if cause in (EndCause.COMPLETE, EndCause.DEADLINE) else ""
+        if said or sequence.untold:
+            self._tell(sequence, said)
         self._events.append((sequence.request.id, EndEvent(cause, statistics, message)))
 
 

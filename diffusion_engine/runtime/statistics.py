@@ -19,6 +19,8 @@ class EndCause(StrEnum):
     """The reply only repeated itself any more."""
     LENGTH = "length"
     """`max_tokens` was reached."""
+    DEADLINE = "deadline"
+    """The time that the request gave itself was over."""
     CONTEXT = "context"
     """The end of the model's context was reached."""
     PREFILLED = "prefilled"
@@ -47,6 +49,8 @@ class RequestStatistics:
         verifications: of them, those that verified a draft made by diffusion.
         accepted: tokens drafted by diffusion that verification kept.
         reused: tokens of a warm draft, or of the prompt, that verification kept.
+        hurried: passes that settled for more than the strategy would have, to meet the request's deadline.
+        deadline_met: whether the reply ended within its deadline by itself; None without one.
         probability: of the token that `GenerationRequest.probe` names, given the text before it; None until then.
         denoising: passes that unmasked positions of a block.
         submitted, admitted, prefilled, first_token, finished: when; None until then. `prefilled` is when the pass with
@@ -60,6 +64,8 @@ class RequestStatistics:
     verifications: int = 0
     accepted: int = 0
     reused: int = 0
+    hurried: int = 0
+    deadline_met: bool | None = None
     probability: float | None = None
     denoising: int = 0
     submitted: float = 0.0

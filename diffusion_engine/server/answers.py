@@ -17,7 +17,7 @@ _FAULTS = {
     EndCause.TIMEOUT: (503, "timeout", "the request took too long"),
     EndCause.SHUTDOWN: (503, "shutting_down", "the engine was stopped"),
 }
-_LENGTHS = (EndCause.LENGTH, EndCause.CONTEXT)
+_LENGTHS = (EndCause.LENGTH, EndCause.CONTEXT, EndCause.DEADLINE)
 
 
 def fault(end: EndEvent) -> ApiError | None:

@@ -71,6 +71,8 @@ def extension(end: EndEvent, phases: Phases, request_id: str) -> dict[str, objec
         "accepted_per_verification": None if accepted is None else round(accepted, 3),
         "reused_tokens": statistics.reused,
         **({} if statistics.probability is None else {"turn_complete": round(statistics.probability, 6)}),
+        **({} if statistics.deadline_met is None else {"deadline_met": statistics.deadline_met}),
+        **({"hurried_forwards": statistics.hurried} if statistics.hurried else {}),
         "cached_tokens": statistics.cached_tokens,
         "phases_ms": phases.milliseconds(statistics),
     }

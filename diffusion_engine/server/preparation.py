@@ -174,6 +174,7 @@ def _prepared(
         repetition_limit=options.repetition_limit or None,
         prefill_only=options.prefill_only,
         priority=options.priority,
+        deadline_s=None if options.deadline_ms is None else options.deadline_ms / 1000,
         snapshots=isinstance(body, ChatCompletionRequest) and body.diffusing,
         draft=_draft_tokens(draft, model, parameters, budget),
     )

@@ -39,6 +39,12 @@ class DiffusionOptions(_Strict):
         "beginning of it: that of what follows there in the prompt, as `turn_complete`",
     )
     priority: int = Field(0, ge=-10, le=10, description="who goes first when requests meet; mates slow each other down")
+    deadline_ms: float | None = Field(
+        None,
+        gt=0,
+        description="until the reply must have ended, from when the engine has the request; fewer, less careful passes "
+        "are spent to meet it, divided over max_tokens",
+    )
     prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
     request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
 

@@ -1,0 +1,91 @@
+"""A reply that must have ended by a time: fewer, less careful passes, and what is there is the reply."""
+
+from __future__ import annotations
+
+import pytest
+
+from diffusion_engine.decoding import Strategy
+from diffusion_engine.runtime import EndCause, EndEvent, GenerationRequest, Limits, Scheduler, TorchRunner
+from tests.diffusion_engine.conftest import FAMILIES, Loaded, Result, run_one
+
+
+class Ticking:
+    """A clock on which a pass takes a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def run(model: Loaded, request: GenerationRequest, pace: float = 1.0) -> tuple[Result, float]:
+    """The result, and when it was there."""
+    clock = Ticking()
+    runner = TorchRunner(model.model, 64)
+    plain = runner.run
+
+    def slowly(segments):  # type: ignore[no-untyped-def]
+        clock.now += pace
+        return plain(segments)
+
+    runner.run = slowly  # type: ignore[method-assign]
+    scheduler = Scheduler(runner, 64, model.tokenizer, Limits(), clock=clock)
+    scheduler.submit(model.request([1, 2, 3], id="before", max_tokens=8))  # the pace is known
+    while not scheduler.idle:
+        scheduler.step()
+    start = clock.now
+    scheduler.submit(request)
+    text = ""
+    while True:
+        for _, event in scheduler.step():
+            if isinstance(event, EndEvent):
+                return Result(text, event), clock.now - start
+            text += getattr(event, "text", "")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_deadline_far_away_changes_nothing(loaded: dict[str, Loaded], family: str) -> None:
+    model = loaded[family]
+    plain = run_one(model.scheduler(), model.request([5, 6, 7], max_tokens=16))
+    result, _ = run(model, model.request([5, 6, 7], max_tokens=16, deadline_s=1e6))
+    assert result.tokens == plain.tokens
+    assert result.end.statistics.hurried == 0
+    assert result.end.statistics.deadline_met is True
+
+
+def test_block_denoising_spends_the_steps_there_are(block_causal: Loaded) -> None:
+    def request(deadline_s: float | None) -> GenerationRequest:
+        return block_causal.request(
+            [5, 6, 7, 8], Strategy.SEQUENTIAL, max_tokens=16, block_length=4, deadline_s=deadline_s
+        )
+
+    careful, took = run(block_causal, request(None))
+    assert took >= 16  # a token a pass
+    hurried, in_time = run(block_causal, request(9.0))
+    assert in_time <= 9.0
+    assert hurried.end.statistics.deadline_met is True
+    assert hurried.end.statistics.hurried > 0
+    assert hurried.end.statistics.completion_tokens == careful.end.statistics.completion_tokens
+
+
+def test_hybrid_takes_its_last_draft_unverified(causal: Loaded) -> None:
+    exact = run_one(causal.scheduler(), causal.request([5, 6, 7], max_tokens=30)).tokens
+    result, in_time = run(causal, causal.request([5, 6, 7], max_tokens=30, deadline_s=3.5, block_length=4))
+    assert in_time <= 3.5
+    assert result.end.statistics.hurried == 1
+    assert result.end.cause is EndCause.DEADLINE
+    assert result.end.statistics.deadline_met is False
+    # All but the last draft is the exact text.
+    assert result.tokens[:-4] == exact[: len(result.tokens) - 4]
+
+
+def test_one_that_waits_beyond_its_deadline_ends_without_a_pass(causal: Loaded) -> None:
+    clock = Ticking()
+    scheduler = Scheduler(TorchRunner(causal.model, 64), 64, causal.tokenizer, Limits(max_requests=1), clock=clock)
+    scheduler.submit(causal.request([1], id="first", max_tokens=200))
+    scheduler.submit(causal.request([2], id="late", deadline_s=1.0))
+    scheduler.step()
+    clock.now = 2.0
+    ((id, event),) = [(id, event) for id, event in scheduler.step() if isinstance(event, EndEvent)]
+    assert (id, event.cause, event.statistics.forwards) == ("late", EndCause.DEADLINE, 0)
