@@ -15,7 +15,6 @@ from diffusion_engine.models import Attention, DenseAttention, load_model
 from diffusion_engine.models.quantize import quantize
 from diffusion_engine.runtime import GenerationRequest, Limits, Scheduler, TorchRunner
 from diffusion_engine.runtime.attention import Segment, slots_of, visible
-from diffusion_engine.runtime.pages import PAGE_TOKENS
 from tests.diffusion_engine.conftest import EVERY_FAMILY, FAMILIES, Lazy, Loaded, run_all, run_one
 
 EXACT = tuple(family for family in EVERY_FAMILY if family not in ("llada", "Dream"))
@@ -307,45 +306,3 @@ def test_a_thousand_aborts_at_random_steps_leave_the_pool_as_it_was(loaded: dict
     assert run_one(scheduler, model.request([9] * 30)).tokens == expected
     scheduler.cache.prefix.clear()
     assert scheduler.cache.pool.free == 48
-
-
-def test_a_conversation_runs_only_what_is_new(causal: Loaded) -> None:
-    scheduler = causal.scheduler()
-    text, known = [1, 2, 3] * 11, 0
-    for turn in range(4):
-        result = run_one(scheduler, causal.request(text, max_tokens=20))
-        # All of the last turn but its last token, which was said and not run.
-        assert result.end.statistics.cached_tokens >= known - 1
-        text = text + result.tokens
-        known = len(text)
-        text = [*text, 60 + turn, 61, 62]
-
-
-def test_prefill_only_caches_the_prompt_and_says_nothing(causal: Loaded, block_causal: Loaded) -> None:
-    for model, cached in ((causal, 50), (block_causal, 48)):
-        scheduler = model.scheduler()
-        prompt = list(range(50))
-        result = run_one(scheduler, model.request(prompt, prefill_only=True))
-        assert (result.text, result.end.cause) == ("", "prefilled")
-        again = run_one(scheduler, model.request(prompt, prefill_only=True))
-        assert again.end.statistics.cached_tokens == cached
-        assert again.end.statistics.forwards == 0
-        assert run_one(scheduler, model.request([*prompt, 7, 8])).end.statistics.cached_tokens == cached
-
-
-def test_a_block_longer_than_a_page_is_shared_whole_or_not_at_all(block_causal: Loaded) -> None:
-    """Two texts with the same first page in different first blocks: that page's keys differ."""
-    first, second = [7] * 31 + [1] * 9, [7] * 31 + [2] * 9
-    scheduler = block_causal.scheduler()
-    for prompt in (first, second, first):
-        request = block_causal.request(prompt, block_length=32, max_tokens=40)
-        assert run_one(scheduler, request).tokens == run_one(block_causal.scheduler(), request).tokens
-
-
-def test_an_open_block_never_enters_the_prefix_cache(block_causal: Loaded) -> None:
-    scheduler = block_causal.scheduler()
-    scheduler.submit(block_causal.request([5] * 33, id="a", max_tokens=100, block_length=32))
-    for _ in range(3):
-        scheduler.step()
-    scheduler.cancel("a")
-    assert scheduler.cache.prefix.pages * PAGE_TOKENS == 32
