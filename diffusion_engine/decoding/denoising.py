@@ -14,6 +14,9 @@ from diffusion_engine.decoding.sampling import pick
 from diffusion_engine.decoding.unmasking import UNMASKING, Candidates
 from diffusion_engine.models import ModelConfig
 
+FEWEST_STEPS = 2
+"""Of a block, however near a deadline is: written in one step, a block tends to repeat itself."""
+
 
 class Denoiser:
     """Commits positions of the open block, releases its clean prefix after every step, and opens the next.
@@ -88,7 +91,7 @@ class Denoiser:
     def hurry(self, passes: int, tokens: int) -> None:
         """See `Decoder`: the passes are divided among the blocks that are still to come."""
         blocks = max(1, math.ceil(tokens / self._parameters.block_length))
-        self._steps_allowed = max(1, passes // blocks)
+        self._steps_allowed = max(1, FEWEST_STEPS - self._step, passes // blocks)
 
     def inputs(self) -> list[int]:
         """The block's input ids."""

@@ -89,3 +89,11 @@ def test_one_that_waits_beyond_its_deadline_ends_without_a_pass(causal: Loaded) 
     clock.now = 2.0
     ((id, event),) = [(id, event) for id, event in scheduler.step() if isinstance(event, EndEvent)]
     assert (id, event.cause, event.statistics.forwards) == ("late", EndCause.DEADLINE, 0)
+
+
+def test_a_block_gets_two_passes_however_near_the_deadline_is(block_causal: Loaded) -> None:
+    request = block_causal.request([5, 6, 7, 8], Strategy.SEQUENTIAL, max_tokens=400, block_length=16, deadline_s=4.5)
+    result, _ = run(block_causal, request)
+    statistics = result.end.statistics
+    assert result.end.cause is EndCause.DEADLINE
+    assert statistics.completion_tokens <= 16 * statistics.denoising / 2
