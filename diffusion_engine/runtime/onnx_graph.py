@@ -149,7 +149,8 @@ def stage(model: Transformer, index: int, levels: float) -> bytes:
     """Stage `index` of `num_layers` + 1.
 
     Inputs, for N rows: `x` (N, hidden_size), `zero_points` (N,) uint8; not in the first: `seen` (N, num_heads *
-    head_dim); not in the last: `positions` (1, N) int64, `cos` and `sin` (max_positions, head_dim / 2).
+    head_dim); not in the last: `positions` (1, N) int64, `cos` and `sin` (P, head_dim / 2), P at least N
+    and the context.
     Outputs: `residual` (N, hidden_size), in the last stage normalised; in the others `query` (N, num_heads * head_dim),
     `key` and `value` (N, num_kv_heads * head_dim), rotated.
     """
@@ -166,7 +167,7 @@ def stage(model: Transformer, index: int, levels: float) -> bytes:
     if index == config.num_layers:
         return graph.model(inputs, {"residual": (_norm(graph, x, model.norm), ["N", config.hidden_size])})
     inputs["positions"] = (_INT64, [1, "N"])
-    inputs["cos"] = inputs["sin"] = (_FLOAT, [config.max_positions, config.head_dim // 2])
+    inputs["cos"] = inputs["sin"] = (_FLOAT, ["P", config.head_dim // 2])
     layer: Layer = model.layers[index]  # type: ignore[assignment]
     qkv = _linear(graph, _norm(graph, x, layer.attention_norm), layer.qkv, levels)  # type: ignore[arg-type]
     widths = [heads * config.head_dim for heads in layer.heads]

@@ -29,6 +29,7 @@ class _Buffers:
     Attributes:
         x: two, (rows, hidden_size): a stage reads one and writes the other.
         positions: (1, rows) int64.
+        rotations: cosines and sines, (positions, head_dim / 2) each.
         query: (rows, num_heads * head_dim); `key` and `value`: (rows, num_kv_heads * head_dim).
         seen: like `query`.
         zero_points: (rows,).
@@ -37,6 +38,7 @@ class _Buffers:
 
     x: tuple[Floats, Floats]
     positions: npt.NDArray[np.int64]
+    rotations: tuple[Floats, Floats]
     query: Floats
     key: Floats
     value: Floats
@@ -131,9 +133,15 @@ class OnnxRunner:
             return np.empty((rows, width), dtype=np.float32)
 
         heads, kv_heads = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+        # The operator refuses tables that are shorter than the pass; what is added is never read.
+        missing = rows - len(self._cos)
+        rotations = (self._cos, self._sin)
+        if missing > 0:
+            rotations = (np.pad(self._cos, ((0, missing), (0, 0))), np.pad(self._sin, ((0, missing), (0, 0))))
         buffers = _Buffers(
             x=(floats(config.hidden_size), floats(config.hidden_size)),
             positions=np.empty((1, rows), dtype=np.int64),
+            rotations=rotations,
             query=floats(heads),
             key=floats(kv_heads),
             value=floats(kv_heads),
@@ -150,8 +158,8 @@ class OnnxRunner:
                 _bind_input(binding, "seen", buffers.seen)
             if index < config.num_layers:
                 _bind_input(binding, "positions", buffers.positions)
-                _bind_input(binding, "cos", self._cos)
-                _bind_input(binding, "sin", self._sin)
+                _bind_input(binding, "cos", buffers.rotations[0])
+                _bind_input(binding, "sin", buffers.rotations[1])
                 for name in ("query", "key", "value"):
                     _bind_output(binding, name, getattr(buffers, name))
             buffers.stages.append(binding)

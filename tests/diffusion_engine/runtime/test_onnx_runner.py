@@ -173,3 +173,18 @@ def test_int8_models_run_in_onnx_unless_told_otherwise(quantized: dict[str, Load
     model = quantized["sdar"].model
     assert isinstance(make_runner("auto", model, 4), OnnxRunner)
     assert isinstance(make_runner("torch", model, 4), TorchRunner)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_step_of_many_requests_may_have_more_rows_than_the_context(
+    runners: dict[str, OnnxRunner], family: str
+) -> None:
+    runner = runners[family]
+    tokens = [(7 * i) % 250 for i in range(208)]
+    unit = 4 if family == "sdar" else None
+    prompt = Pass(tokens=tokens, start=0, clean=len(tokens), wanted=range(len(tokens)), block_length=unit)
+    each = len(tokens) // PAGE_TOKENS
+    segments = [Segment(prompt, list(range(i * each, (i + 1) * each))) for i in range(4)]
+    assert sum(len(segment.step.tokens) for segment in segments) > runner.config.max_positions
+    alone = runner.run(segments[:1])[0]
+    assert all(torch.equal(together, alone) for together in runner.run(segments))
