@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,12 @@ from diffusion_engine.bench.bed import CLAUSE_TOKENS
 from diffusion_engine.bench.figures import Figure, figure, milliseconds, paired_ratio
 
 NOT_INSTALLED = "not measured: llama-cpp-python is not installed"
+_TRIAL = """
+import sys, llama_cpp
+model = llama_cpp.Llama(model_path=sys.argv[1], n_ctx=256, n_threads=1, n_threads_batch=1, verbose=False)
+model.eval(list(range(100, 164)))
+next(model.generate(list(range(100, 165)), temp=0.0))
+"""
 
 
 class LlamaCppPeer:
@@ -40,9 +48,18 @@ class LlamaCppPeer:
         self.forward_s: list[float] = []
 
     @staticmethod
-    def installed() -> bool:
-        """The library can be imported."""
-        return importlib.util.find_spec("llama_cpp") is not None
+    def obstacle(weights: Path) -> str | None:
+        """Why it can't be measured here; None when it can.
+
+        Tried in a process of its own: a library built for other instructions than this processor's ends its process.
+        """
+        if importlib.util.find_spec("llama_cpp") is None:
+            return NOT_INSTALLED
+        tried = subprocess.run([sys.executable, "-c", _TRIAL, str(weights)], capture_output=True, text=True)
+        if tried.returncode == 0:
+            return None
+        said = (tried.stderr.strip().splitlines() or ["no message"])[-1]
+        return f"not measured: llama-cpp-python fails here (exit status {tried.returncode}: {said})"
 
     def run(self, prompt: list[int], tokens: int) -> None:
         """Decode greedily and note the times; a prompt without a reply is skipped.

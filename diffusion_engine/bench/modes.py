@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from diffusion_engine.bench.bed import Bed, Run, prefill, run, run_together
+from diffusion_engine.bench.bed import Bed, Run, prefill, run_together
 from diffusion_engine.bench.figures import Figure, figure, milliseconds, paired_ratio
 from diffusion_engine.bench.prompts import ChatPrompt, engine_request
 from diffusion_engine.decoding import CAUSAL_STRATEGIES, Strategy
@@ -123,21 +123,26 @@ def measure_throughput(
     rounds: int,
     max_tokens: int,
 ) -> None:
-    """Add tokens a second when 1, 2, 4 and 8 different prompts are submitted at once, prompts cached."""
-    for number in range(rounds):
+    """Add tokens a second when 1, 2, 4 and 8 of the same eight prompts are submitted at once, prompts cached.
+
+    Args:
+        bed: idle.
+        modes: take turns.
+        prompts: the first eight are taken, so that every batch size does the same work.
+        samples: of the modes, added to.
+        rounds: through the eight prompts at every size.
+        max_tokens: of a reply.
+    """
+    chosen = [prompts[i % len(prompts)] for i in range(max(BATCH_SIZES))]
+    for _ in range(rounds):
         for size in BATCH_SIZES:
-            chosen = [prompts[(number * size + i) % len(prompts)] for i in range(size)]
             for mode in modes:
-                requests = [
-                    engine_request(bed.model, prompt, f"{mode.name}/{i}", max_tokens=max_tokens, **mode.options)
-                    for i, prompt in enumerate(chosen)
-                ]
-                if not mode.recompute:
-                    for request in requests:
-                        prefill(bed, request)
-                runs = run_together(bed, requests, recompute=mode.recompute)
-                tokens = sum(len(run.tokens) for run in runs)
-                samples[mode.name].throughput.setdefault(size, []).append(tokens / max(run.reply_s for run in runs))
+                tokens, seconds = 0, 0.0
+                for first in range(0, len(chosen), size):
+                    runs = _run_together(bed, mode, chosen[first : first + size], max_tokens)
+                    tokens += sum(len(run.tokens) for run in runs)
+                    seconds += max(run.reply_s for run in runs)
+                samples[mode.name].throughput.setdefault(size, []).append(tokens / seconds)
 
 
 def summary(samples: Samples) -> dict[str, Any]:
@@ -172,7 +177,15 @@ def ratio_to(ours: Samples, theirs: Samples) -> dict[str, float | None]:
 
 
 def _run_one(bed: Bed, mode: Mode, prompt: ChatPrompt, max_tokens: int) -> Run:
-    request = engine_request(bed.model, prompt, mode.name, max_tokens=max_tokens, **mode.options)
+    return _run_together(bed, mode, [prompt], max_tokens)[0]
+
+
+def _run_together(bed: Bed, mode: Mode, prompts: Sequence[ChatPrompt], max_tokens: int) -> list[Run]:
+    requests = [
+        engine_request(bed.model, prompt, f"{mode.name}/{i}", max_tokens=max_tokens, **mode.options)
+        for i, prompt in enumerate(prompts)
+    ]
     if not mode.recompute:
-        prefill(bed, request)
-    return run(bed, request, recompute=mode.recompute)
+        for request in requests:
+            prefill(bed, request)
+    return run_together(bed, requests, recompute=mode.recompute)

@@ -12,7 +12,7 @@ import torch
 from diffusion_engine.bench import engine_thread, forwards, machine, modes, quality
 from diffusion_engine.bench.bed import Bed, Run, load_bed, prefill, run
 from diffusion_engine.bench.figures import milliseconds, paired_ratio
-from diffusion_engine.bench.llama_cpp_peer import NOT_INSTALLED, LlamaCppPeer
+from diffusion_engine.bench.llama_cpp_peer import LlamaCppPeer
 from diffusion_engine.bench.modes import Mode, Report, Samples
 from diffusion_engine.bench.prompts import ChatPrompt, engine_request, load_prompts
 from diffusion_engine.bench.random_model import measure_floor
@@ -88,7 +88,7 @@ def measure_all(plan: Plan, report: Report) -> dict[str, Any]:
     llama, llama_tokens = _llama(plan, bed, prompts[0]), list[int]()
 
     def ask_llama(prompt: ChatPrompt, ours: Run) -> None:
-        if llama is not None:
+        if isinstance(llama, LlamaCppPeer):
             llama.run(engine_request(bed.model, prompt, "l", max_tokens=plan.max_tokens).prompt, len(ours.tokens))
             llama_tokens.append(len(ours.tokens))
 
@@ -137,7 +137,7 @@ def measure_all(plan: Plan, report: Report) -> dict[str, Any]:
             missing[mode.name] = _against(samples[OWN], samples[mode.name])
             if mode.name in cancels:
                 missing[mode.name]["cancel_steps"] = cancels[mode.name]["steps"]
-        missing["llama_cpp"] = _llama_figures(plan, llama, samples[OWN], llama_tokens)
+        missing["llama_cpp"] = _llama_figures(llama, samples[OWN], llama_tokens)
         results["runners"] = {
             name: {
                 "forward_ms": forwards.by_rows(timed[name]),
@@ -188,20 +188,23 @@ def _runner_threads(bed: Bed, plan: Plan) -> int:
     return (plan.threads or ONNX_THREADS) if bed.name.startswith("onnx") else torch.get_num_threads()
 
 
-def _llama(plan: Plan, bed: Bed, prompt: ChatPrompt) -> LlamaCppPeer | None:
-    if not plan.baselines or plan.peer_weights is None or not LlamaCppPeer.installed():
-        return None
+def _llama(plan: Plan, bed: Bed, prompt: ChatPrompt) -> LlamaCppPeer | str:
+    if not plan.baselines:
+        return WITHOUT_BASELINES
+    if plan.peer_weights is None:
+        return "not measured: no GGUF of this checkpoint's base is known; --gguf names one"
+    obstacle = LlamaCppPeer.obstacle(plan.peer_weights)
+    if obstacle is not None:
+        return obstacle
     peer = LlamaCppPeer(plan.peer_weights, min(2048, bed.model.config.max_positions), torch.get_num_threads())
     peer.run(engine_request(bed.model, prompt, "l", max_tokens=plan.max_tokens).prompt, 16)
     peer.forget()
     return peer
 
 
-def _llama_figures(plan: Plan, peer: LlamaCppPeer | None, own: Samples, tokens: list[int]) -> dict[str, Any] | str:
-    if plan.peer_weights is None:
-        return "not measured: no GGUF of this checkpoint's base is known; --gguf names one"
-    if peer is None:
-        return NOT_INSTALLED
+def _llama_figures(peer: LlamaCppPeer | str, own: Samples, tokens: list[int]) -> dict[str, Any] | str:
+    if isinstance(peer, str):
+        return peer
     runs = own.runs
     return {
         **peer.summary(tokens),
