@@ -142,3 +142,10 @@ def test_help_names_the_commands() -> None:
     assert shown.returncode == 0
     assert "serve" in shown.stdout
     assert "prepare" in shown.stdout
+
+
+def test_a_small_piece_of_a_reply_is_sent_at_once() -> None:
+    with cli._listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
