@@ -76,6 +76,10 @@ class Forgetful:
         """See `Decoder`."""
         return self._decoder.complete
 
+    def hurry(self, passes: int, tokens: int) -> None:
+        """See `Decoder`."""
+        self._decoder.hurry(passes, tokens)
+
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`; in one pass, however long."""
         return self._decoder.plan(0, WHOLE_TEXT)
