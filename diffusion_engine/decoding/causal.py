@@ -214,7 +214,11 @@ class CausalDecoder:
         if self._constraint is None:
             tokens = [pick(logits, self._sampling, position)]
         else:
-            token = self._constraint.pick(logits, lambda row, attempt: pick(row, self._sampling, position, attempt))
+            token = self._constraint.pick(
+                logits,
+                lambda row, attempt: pick(row, self._sampling, position, attempt),
+                greedy=self._sampling.temperature == 0.0,
+            )
             tokens = [token]
             if token not in self._config.eos_token_ids:
                 tokens += self._constraint.take(token)

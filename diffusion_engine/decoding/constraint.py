@@ -103,7 +103,7 @@ class Constraint:
         allowed = torch.from_numpy(np.unpackbits(packed, count=self._grammar.vocab_size, bitorder="little"))
         return logits.masked_fill_(allowed == 0, -torch.inf)
 
-    def pick(self, logits: Tensor, draw: Draw) -> int:
+    def pick(self, logits: Tensor, draw: Draw, *, greedy: bool = False) -> int:
         """Draw the next token among those that the grammar allows and after which the reply can still be closed.
 
         A draw that is refused is struck out and drawn again: rejection sampling, so what is left keeps its proportions.
@@ -111,10 +111,13 @@ class Constraint:
         Args:
             logits: (vocab_size,), of the next token; written on.
             draw: must not repeat its randomness from one attempt to the next.
+            greedy: it takes the largest logit, and so needs no mask where the grammar takes that token.
 
         Raises:
             ConstraintError: as `mask`.
         """
+        if greedy and self.fitting([likely := draw(logits, 0)]) == 1:
+            return likely
         masked = self.mask(logits)
         if self._left is None:
             return draw(masked, 0)
