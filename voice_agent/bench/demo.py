@@ -160,6 +160,8 @@ def _result(
         for number, (log, recording, record) in enumerate(zip(logs, recordings, records, strict=True), start=1)
         for row in report.turns_of_call(number, log, recording, record.get("turns", []))
     ]
+    for log, record in zip(logs, records, strict=True):
+        log["server_underruns"] = record.get("underruns")
     audio = report.audio_figures(recordings, logs[0]["rate"])
     return {
         "turns": turns,

@@ -188,7 +188,8 @@ def oddities(
             notes.append(f"the {name}'s channel has {levels['clipped_samples']} clipped samples")
     for number, turn in enumerate(turns, start=1):
         reply = turn["reply"]
-        if reply and reply["holes"]:
+        if reply and reply["holes"] and logs[turn["call"] - 1].get("server_underruns") != 0:
+            # Where the server's playout never ran dry, what breaks off and resumes is a consonant.
             longest = max(hole["duration_ms"] for hole in reply["holes"])
             notes.append(f"turn {number}: {len(reply['holes'])} holes in the reply, the longest {longest:.0f} ms")
         if reply and reply["longest_pause_ms"] > LONG_PAUSE_MS:
@@ -207,6 +208,8 @@ def oddities(
             notes.append(
                 f"call {number}: the caller's own frames left late (p99 {log['pacing_late_ms']['p99']:.0f} ms)"
             )
+        if log.get("server_underruns"):
+            notes.append(f"call {number}: the server's playout ran dry for {log['server_underruns']} frames of 20 ms")
         if log["playout"].get("underruns"):
             notes.append(
                 f"call {number}: {len(log['playout']['underruns'])} frames of the agent came too late to be heard"
