@@ -86,6 +86,8 @@ def _serve(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
+    # Connections inherit it; asyncio sets it only where a socket's protocol number was given.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
         # Imported here: a wrong option or a taken port is told at once.
         from voice_agent.server.serve import serve
