@@ -156,12 +156,12 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def shared(
-    script: Callable[[Body], Reply], *, first_token_s: float = 5.0
+    script: Callable[[Body], Reply], *, first_token_s: float = 5.0, extensions: bool = False
 ) -> AsyncIterator[tuple[Services, Server]]:
     """What calls share, around a model that answers by ``script``."""
     async with scripted_endpoint(script) as server:
         timeouts = Timeouts(connect_s=1.0, first_token_s=first_token_s, between_tokens_s=first_token_s)
-        model = LLM(Endpoint(server.url, "m", timeouts=timeouts))
+        model = LLM(Endpoint(server.url, "m", extensions=extensions, timeouts=timeouts))
         voice = Voice()
         bookings = BookingStore(":memory:", RESTAURANT)
         now = dt.datetime(2026, 11, 30, 12, tzinfo=RESTAURANT.zone)
@@ -190,9 +190,11 @@ async def shared(
 
 
 @contextlib.asynccontextmanager
-async def scene(script: Callable[[Body], Reply], *, first_token_s: float = 5.0) -> AsyncIterator[Scene]:
+async def scene(
+    script: Callable[[Body], Reply], *, first_token_s: float = 5.0, extensions: bool = False
+) -> AsyncIterator[Scene]:
     """A call whose model answers by ``script``."""
-    async with shared(script, first_token_s=first_token_s) as (services, server):
+    async with shared(script, first_token_s=first_token_s, extensions=extensions) as (services, server):
         conversation = services.conversation()
         services.conversation = lambda: conversation
         voice = services.voice()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
@@ -155,6 +156,26 @@ async def test_what_was_looked_up_for_half_a_turn_is_taken_back_with_it() -> Non
         assert roles == ["system", "assistant", "user", "assistant", "tool", "assistant"]
         said = call.conversation.messages[2]["content"].split("\n")[0]
         assert said == "a table for four tomorrow at seven thirty in the evening"
+
+
+async def test_our_engine_is_told_the_likely_answer() -> None:
+    async with scene(availability_then("what name shall I put it under"), extensions=True) as call:
+        await call.greeted()
+        call.start_speaking()
+        # A first reply, dropped: how it began is the draft of the next one's beginning.
+        call.tell(TriggerEnd, audio_end=call.call.clock.seconds())
+        call.tell(Preflight, text="a table for four tomorrow at seven thirty")
+        await until(lambda: any(m["role"] == "tool" for body in call.server.bodies for m in body["messages"]))
+        call.start_speaking()
+        call.stop_speaking("a table for four tomorrow at seven thirty in the evening.")
+        await until(lambda: bool(call.turns().get(1, {}).get("heard")))
+        asked = [body for body in call.server.bodies if not body.get("diffusion", {}).get("prefill_only")]
+        first, *others = [body["diffusion"]["draft"] for body in asked if "draft" in body.get("diffusion", {})]
+        said = [json.loads(m["content"])["say"] for body in asked for m in body["messages"] if m["role"] == "tool"]
+        assert first == said[0], "what the tool said is likely what the model will say"
+        again = next(draft for draft in others if isinstance(draft, dict))
+        assert again["tool_calls"][0]["function"]["name"] == "check_availability"
+        assert others[-1] == said[-1]
 
 
 async def test_an_agent_that_began_in_a_pause_stops_and_answers_the_whole_turn() -> None:
