@@ -28,6 +28,7 @@ from voice_agent.agents.front_desk.simulation.grammar import Grammar, Split
 from voice_agent.agents.front_desk.simulation.speaker import Speaker, draw_style
 from voice_agent.agents.front_desk.simulation.values import Values
 from voice_agent.agents.front_desk.store import BookingStore
+from voice_agent.agents.front_desk.tools import ToolCallError
 
 MAX_TURNS = 9
 INTERRUPTED = 0.04
@@ -85,8 +86,11 @@ def _play(
             heard, expected = dict(conversation.state.known()), caller.expected()
             if heard != expected:
                 return Mishearing(words, utterance.text, expected, heard)
+            try:
+                words = policy.respond(utterance.acts, cut=cut)
+            except ToolCallError:  # what the caller wants was understood as something else: its tool isn't on offer
+                return Mishearing(words, utterance.text, expected, heard)
             accuracy.right += 1
-            words = policy.respond(utterance.acts, cut=cut)
             reply = conversation.messages[-1]
             if reply["content"] != words:
                 reply["weight"] = 0

@@ -46,7 +46,10 @@ _DECLINES = re.compile(
 )
 _FIRST = re.compile(r"\bthe (first|earlier|former)( (one|option|time)\b| please| is|$)|\b(earlier one|first one)\b")
 _SECOND = re.compile(r"\bthe (second|later|latter|last)( (one|option|time)\b| please| is|$)|\b(later one|second one)\b")
-_GOODBYE = re.compile(r"\b(good ?)?bye\b|\bsee you\b|\bhave an? (\w+ ){1,2}(day|evening|night|one|weekend|afternoon)\b")
+_GOODBYE = re.compile(
+    r"\b(good ?)?bye\b|\bsee you\b|\bgood ?night\b"
+    r"|\bhave an? (\w+ ){0,3}(good|nice|lovely|great|wonderful) (\w+ )?(day|evening|night|one|weekend|afternoon)\b"
+)
 _FILLERS = frozenset(("um", "uh", "hm"))
 _OTHER_BOOKING = re.compile(
     r"\b(change|move|cancel|reschedule|alter|amend|postpone)\b.*\b(booking|reservation|table|it)\b"
