@@ -52,18 +52,24 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--threads", type=_positive, help="of the computation; default: the physical cores, with ONNX Runtime 1"
     )
-    serve.add_argument("--dtype", choices=["fp32", "bf16", "int8"], default="fp32")
+    serve.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N; nothing was run on a GPU yet")
+    serve.add_argument("--dtype", choices=["fp32", "bf16", "int8"], help="of the weights; default: fp32, on a GPU bf16")
     serve.add_argument(
         "--runner",
-        choices=["auto", "torch", "onnx"],
+        choices=["auto", "torch", "onnx", "static"],
         default="auto",
-        help="what computes; auto: ONNX Runtime for int8 where it has the model's layers, else torch",
+        help="what computes; auto: ONNX Runtime for int8 on the CPU, static shapes (CUDA graphs) on a GPU, both where "
+        "they have the model's layers, else torch",
     )
     serve.add_argument("--max-requests", type=_positive, default=8, help="that run at the same time")
     serve.add_argument("--max-waiting", type=_not_negative, default=32, help="that wait beyond those; then 503")
     serve.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of one request")
     serve.add_argument("--rate-limit", type=_positive, metavar="N", help="requests a minute and key; then 429")
-    serve.add_argument("--kv-tokens", type=_positive, help="size of the KV pool; default: one context, at least 8192")
+    serve.add_argument(
+        "--kv-tokens",
+        type=_positive,
+        help="size of the KV pool; default: one context, at least 8192; on a GPU two a request, as memory allows",
+    )
     serve.add_argument("--no-prefix-cache", action="store_true", help="keep no text for later requests")
 
     conformance = commands.add_parser("conformance", help="put an OpenAI-compatible endpoint through the API suite")
@@ -108,6 +114,7 @@ def _serve(options: argparse.Namespace) -> int:
             options.model or _embedded_model_folder(),
             name=options.name,
             dtype=options.dtype,
+            device=options.device,
             limits=Limits(
                 max_requests=options.max_requests,
                 max_waiting=options.max_waiting,

@@ -4,7 +4,7 @@ from diffusion_engine.runtime.engine import DrainingError, Engine, Load, Overloa
 from diffusion_engine.runtime.limits import Limits
 from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, SnapshotEvent, TextEvent
 from diffusion_engine.runtime.runner import Runner, TorchRunner
-from diffusion_engine.runtime.runners import RunnerKind, make_runner
+from diffusion_engine.runtime.runners import RunnerKind, find_device, make_runner
 from diffusion_engine.runtime.scheduler import Scheduler
 from diffusion_engine.runtime.statistics import EndCause, EngineStatistics, RequestStatistics
 
@@ -26,5 +26,6 @@ __all__ = [
     "SnapshotEvent",
     "TextEvent",
     "TorchRunner",
+    "find_device",
     "make_runner",
 ]

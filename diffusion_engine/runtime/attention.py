@@ -21,9 +21,9 @@ class KVStorage:
         values: likewise.
     """
 
-    def __init__(self, config: ModelConfig, pages: int, dtype: torch.dtype) -> None:
+    def __init__(self, config: ModelConfig, pages: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
         shape = (config.num_layers, 2, pages * PAGE_TOKENS, config.num_kv_heads, config.head_dim)
-        self._all = torch.zeros(shape, dtype=dtype)
+        self._all = torch.zeros(shape, dtype=dtype, device=device)
         self.keys = [layer[0] for layer in self._all]
         self.values = [layer[1] for layer in self._all]
 
@@ -79,29 +79,44 @@ def runs_of(pages: list[int], target: list[int], tokens: int) -> list[tuple[slic
     return runs
 
 
-def visible(step: Pass) -> Tensor:
-    """Who sees whom in one request.
+def spans(step: Pass) -> tuple[Tensor, Tensor | None]:
+    """Who sees whom in one request, as spans of keys.
 
     Text rows are causal or, with a block length, see their block and all before it. Trailing masks see their group and
     the text that it stands behind.
 
     Returns:
-        (rows, start + rows + behind) bool.
+        Of each row, the end of the span from the first key on, (rows,) int64, not beyond `start + rows + behind`; and
+        first and end of a second span, (rows, 2) int64, empty for text rows, or None where no row has one.
     """
     rows = len(step.tokens)
-    query = torch.arange(step.start, step.start + rows).unsqueeze(1)
-    key = torch.arange(step.start + rows + step.behind).unsqueeze(0)
+    query = torch.arange(step.start, step.start + rows)
     if step.block_length is not None:
-        return key // step.block_length <= query // step.block_length
-    first_mask = step.start + rows - step.masks
-    causal = (key <= query) & (query < first_mask)
+        before = (query // step.block_length + 1) * step.block_length
+        return before.clamp_(max=step.start + rows + step.behind), None
+    before = query + 1
     if not step.masks:
-        return causal
+        return before, None
+    first_mask = step.start + rows - step.masks
     size = step.masks // step.branches
-    group = (query - first_mask) // size
-    before = key < first_mask - (step.branches - 1 - group)
-    beside = (key >= first_mask) & ((key - first_mask) // size == group)
-    return causal | ((query >= first_mask) & (before | beside))
+    group = torch.arange(step.masks) // size
+    before[rows - step.masks :] = first_mask - (step.branches - 1) + group
+    beside = torch.zeros(rows, 2, dtype=torch.int64)
+    beside[rows - step.masks :, 0] = first_mask + group * size
+    beside[rows - step.masks :, 1] = first_mask + group * size + size
+    return before, beside
+
+
+def visible(step: Pass) -> Tensor:
+    """The spans as a mask.
+
+    Returns:
+        (rows, start + rows + behind) bool.
+    """
+    before, beside = spans(step)
+    key = torch.arange(step.start + len(step.tokens) + step.behind)
+    seen = key < before.unsqueeze(1)
+    return seen if beside is None else seen | ((key >= beside[:, :1]) & (key < beside[:, 1:]))
 
 
 class PagedAttention:
@@ -121,6 +136,7 @@ class PagedAttention:
         """
         self._storage = storage
         self._dtype = dtype
+        device = storage.keys[0].device
         self._rows: list[slice] = []
         self._seen: list[slice | Tensor] = []
         self._masks: list[Tensor | None] = []
@@ -132,15 +148,17 @@ class PagedAttention:
             at += rows
             first = contiguous(segment.pages)
             self._seen.append(
-                slots_of(segment.pages, 0, segment.seen)
+                slots_of(segment.pages, 0, segment.seen).to(device)
                 if first is None
                 else slice(first * PAGE_TOKENS, first * PAGE_TOKENS + segment.seen)
             )
             written.append(slots_of(segment.pages, segment.step.start, segment.length))
             self._masks.append(
-                None if rows == 1 and segment.step.block_length is None else _additive(visible(segment.step), dtype)
+                None
+                if rows == 1 and segment.step.block_length is None
+                else _additive(visible(segment.step), dtype).to(device)
             )
-        self._written = written[0] if len(written) == 1 else torch.cat(written)
+        self._written = (written[0] if len(written) == 1 else torch.cat(written)).to(device)
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """See `AttentionFn`."""

@@ -21,7 +21,8 @@ class Runner(Protocol):
         """One forward pass.
 
         Returns:
-            For each segment the logits of its wanted rows, (len(wanted), vocab_size) float32, the caller's to write on.
+            For each segment the logits of its wanted rows, (len(wanted), vocab_size) float32, in host memory, the
+            caller's to write on.
         """
         ...
 
@@ -31,7 +32,11 @@ class Runner(Protocol):
 
 
 class TorchRunner:
-    """The transformer in eager PyTorch."""
+    """The transformer in eager PyTorch, on whatever device its weights are.
+
+    Attributes:
+        storage: the KV pool.
+    """
 
     def __init__(self, model: Transformer, pages: int) -> None:
         """Allocate the KV pool.
@@ -43,7 +48,8 @@ class TorchRunner:
         self.config = model.config
         self._model = model
         dtype = model.embedding.weight.dtype
-        self._storage = KVStorage(model.config, pages, dtype)
+        self._device = model.embedding.weight.device
+        self.storage = KVStorage(model.config, pages, dtype, self._device)
         # Rounding activations to int8 turns a difference in the last bit into a different reply. The quantized layers
         # are exact per row; attending in float64 makes all of the pass so: a draft verified among other rows, or behind
         # a cached prefix, gets the very logits of plain decoding. It costs about a tenth of a step.
@@ -55,9 +61,9 @@ class TorchRunner:
         tokens = [token for segment in segments for token in segment.step.tokens]
         positions = [place for segment in segments for place in segment.step.positions]
         hidden = self._model(
-            torch.tensor(tokens),
-            torch.tensor(positions),
-            PagedAttention(self._storage, segments, self._attention_dtype),
+            torch.tensor(tokens, device=self._device),
+            torch.tensor(positions, device=self._device),
+            PagedAttention(self.storage, segments, self._attention_dtype),
         )
         wanted: list[int] = []
         at = 0
@@ -66,11 +72,22 @@ class TorchRunner:
             at += len(segment.step.tokens)
         if not wanted:
             return [torch.empty(0, self.config.vocab_size) for _ in segments]
-        logits = self._model.logits(hidden[torch.tensor(wanted)])
+        logits = to_host(self._model.logits(hidden[torch.tensor(wanted, device=self._device)]))
         return list(torch.split(logits, [len(segment.step.wanted) for segment in segments]))
 
     @torch.inference_mode()
     def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
         """See `Runner`."""
         for source, to in runs_of(pages, target, tokens):
-            self._storage.copy(source, to)
+            self.storage.copy(source, to)
+
+
+def to_host(logits: Tensor) -> Tensor:
+    """The one transfer of a pass that the host waits for; a tensor that is there already stays as it is."""
+    if logits.device.type == "cpu":
+        return logits
+    # Page-locked memory comes from a cache, and is written by the device directly.
+    host = torch.empty(logits.shape, dtype=logits.dtype, pin_memory=True)
+    host.copy_(logits, non_blocking=True)
+    torch.cuda.current_stream(logits.device).synchronize()
+    return host

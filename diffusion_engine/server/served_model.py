@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +18,14 @@ from diffusion_engine.chat.template import ChatTemplate
 from diffusion_engine.chat.tokenizer import Tokenizer
 from diffusion_engine.decoding import Strategy, strategies_of
 from diffusion_engine.models import CheckpointError, ModelConfig, Transformer, load_model, read_config
-from diffusion_engine.runtime import Engine, Limits, Runner, RunnerKind, Scheduler, make_runner
+from diffusion_engine.runtime import Engine, Limits, Runner, RunnerKind, Scheduler, find_device, make_runner
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
 logger = logging.getLogger(__name__)
 
 Dtype = Literal["fp32", "bf16", "int8"]
+POOL_SHARE = 0.8
+"""Of a GPU's free memory that the KV pool takes at most; activations and graphs need the rest."""
 SchedulerFactory = Callable[[Runner, int, Tokenizer, Limits], Scheduler]
 
 
@@ -68,8 +71,9 @@ def load_served_model(
     folder: Path,
     *,
     name: str | None,
-    dtype: Dtype,
     limits: Limits,
+    dtype: Dtype | None = None,
+    device: str = "cpu",
     kv_tokens: int | None = None,
     runner: RunnerKind = "auto",
     threads: int | None = None,
@@ -80,26 +84,34 @@ def load_served_model(
     Args:
         folder: in the Hugging Face layout.
         name: for clients; the folder's name when None.
-        dtype: of the weights; int8 quantizes the linear layers and keeps activations in float32.
         limits: of the engine.
-        kv_tokens: size of the KV pool in tokens; by default one whole context, at least 8,192 tokens.
+        dtype: of the weights; int8 quantizes the linear layers and keeps activations in float32. By default fp32 on
+            the CPU and bf16 on a GPU.
+        device: see `find_device`; where weights, keys and values are, and the model is computed.
+        kv_tokens: size of the KV pool in tokens; see `default_kv_tokens`.
         runner: see `make_runner`.
         threads: of ONNX Runtime.
         make_scheduler: for those who watch it, as the benchmark does.
 
     Raises:
         CheckpointError: it can't be used; the message names the file and the field.
-        ValueError: the pool is smaller than the context, or the runner can't run the model.
+        ValueError: there is no such device, it has too little memory, the pool is smaller than the context, or the
+            runner can't run the model.
     """
+    on = find_device(device)
+    dtype = dtype or ("bf16" if on.type == "cuda" else "fp32")
+    if dtype == "int8" and on.type != "cpu":
+        raise ValueError(f"int8 weights are for the CPU: choose bf16 or fp32 on {device}")
     config, family = read_config(folder)
     tokenizer = Tokenizer.from_folder(folder, config)
     template = ChatTemplate.from_folder(folder)
     defaults = _generation_config(folder)
-    model = _load(folder, dtype)
-    tokens = kv_tokens or max(config.max_positions, 8192)
-    pages = math.ceil(tokens / PAGE_TOKENS)
-    scheduler = make_scheduler(make_runner(runner, model, pages, threads), pages, tokenizer, limits)
-    scheduler.warm_up()
+    with _memory_of(on):
+        model = _load(folder, dtype, on)
+        tokens = kv_tokens or default_kv_tokens(config, limits, _free_bytes(on), model.embedding.weight.element_size())
+        pages = math.ceil(tokens / PAGE_TOKENS)
+        scheduler = make_scheduler(make_runner(runner, model, pages, threads), pages, tokenizer, limits)
+        scheduler.warm_up()
     sampled = defaults.get("do_sample", "temperature" in defaults)
     return ServedModel(
         name=name or folder.resolve().name,
@@ -116,10 +128,46 @@ def load_served_model(
     )
 
 
-def _load(folder: Path, dtype: Dtype) -> Transformer:
+def default_kv_tokens(config: ModelConfig, limits: Limits, free_bytes: int | None, element_bytes: int) -> int:
+    """Size of the KV pool, in tokens, where none is asked for.
+
+    One whole context, at least 8,192 tokens. On a GPU, where memory is there to be used, a context for each request
+    that runs at the same time and as many again for the prefix cache, as far as `POOL_SHARE` of what is free holds
+    them.
+
+    Args:
+        config: of the model.
+        limits: of the engine.
+        free_bytes: on the GPU, with the weights loaded; None on the CPU.
+        element_bytes: of one number in the pool.
+    """
+    least = max(config.max_positions, 8192)
+    if free_bytes is None:
+        return least
+    token_bytes = 2 * config.num_layers * config.num_kv_heads * config.head_dim * element_bytes
+    return max(config.max_positions, min(2 * limits.max_requests * least, int(free_bytes * POOL_SHARE) // token_bytes))
+
+
+def _free_bytes(device: torch.device) -> int | None:
+    return None if device.type == "cpu" else torch.cuda.mem_get_info(device)[0]
+
+
+@contextmanager
+def _memory_of(device: torch.device) -> Iterator[None]:
+    """Say what to do where a GPU's memory doesn't hold the model and its pool."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as full:
+        raise ValueError(
+            f"{device} has too little free memory for the model and a KV pool of one context: free some, choose "
+            "another device, a smaller --dtype, or fewer --kv-tokens where some were asked for"
+        ) from full
+
+
+def _load(folder: Path, dtype: Dtype, device: torch.device) -> Transformer:
     if dtype == "bf16":
-        return load_model(folder, dtype=torch.bfloat16)
-    model = load_model(folder)
+        return load_model(folder, dtype=torch.bfloat16, device=str(device))
+    model = load_model(folder, device=str(device))
     if dtype == "int8":
         from diffusion_engine.models.quantize import quantize
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
 from diffusion_engine import cli
-from diffusion_engine.runtime import Limits
+from diffusion_engine.runtime import Limits, RunnerKind, find_device
 from diffusion_engine.server.app import create_app
 from diffusion_engine.server.served_model import Dtype, load_served_model
 from tests.diffusion_engine.tiny import write_checkpoint
@@ -76,13 +77,49 @@ def test_it_serves_and_on_sigterm_lets_a_running_stream_end(checkpoint: Callable
         assert running.stdout.read() == ""
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
-def test_every_dtype_loads_and_answers(checkpoint: Callable[[str], Path], dtype: Dtype) -> None:
-    model = load_served_model(checkpoint("llama_draft"), name=None, dtype=dtype, limits=Limits())
+@pytest.mark.parametrize(
+    ("dtype", "runner"),
+    [("fp32", "auto"), ("bf16", "auto"), ("int8", "auto"), ("fp32", "static"), ("bf16", "static")],
+)
+def test_every_dtype_loads_and_answers(checkpoint: Callable[[str], Path], dtype: Dtype, runner: RunnerKind) -> None:
+    model = load_served_model(checkpoint("llama_draft"), name=None, dtype=dtype, runner=runner, limits=Limits())
     assert model.name == "llama_draft"
     with TestClient(create_app(model)) as client:
         body = {"prompt": "hello", "max_tokens": 9, "temperature": 0}
         assert client.post("/v1/completions", json=body).json()["usage"]["completion_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        ("cuda", "no device cuda: torch"),
+        ("cuda:1", "no device cuda:1: torch"),
+        ("cuda:", "no device is called 'cuda:'"),
+        ("cpu:0", "no device is called 'cpu:0'"),
+        ("tpu", "no device is called 'tpu': choose cpu, cuda or cuda:N"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    checkpoint: Callable[[str], Path],
+    device: str,
+    why: str,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    status, said = run(capsys, "--model", str(checkpoint("sdar")), "--device", device)
+    assert status == 1
+    assert said.count("\n") == 1
+    assert why in said
+
+
+def test_a_gpu_beyond_the_last_is_told_which_the_last_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert [str(find_device(name)) for name in ("cpu", "cuda", "cuda:1")] == ["cpu", "cuda:0", "cuda:1"]
+    with pytest.raises(ValueError, match="no device cuda:2: the last of this machine is cuda:1"):
+        find_device("cuda:2")
 
 
 def test_no_checkpoint_is_one_clear_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

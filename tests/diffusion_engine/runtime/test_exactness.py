@@ -232,7 +232,7 @@ def test_cached_keys_and_values_are_those_of_the_clean_text(loaded: dict[str, Lo
         for engine in (scheduler, fresh):
             table = engine.cache.acquire(text, len(text) // 4 * 4 - 4, 64, unit)
             slots = slots_of(table.pages, 0, table.cached)
-            storage = engine._runner._storage  # type: ignore[attr-defined]
+            storage = engine._runner.storage  # type: ignore[attr-defined]
             seen.append(torch.stack([part[slots] for part in (*storage.keys, *storage.values)]))
             engine.cache.release(table, [])
         assert seen[0].shape == seen[1].shape

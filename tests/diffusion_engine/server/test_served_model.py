@@ -1,4 +1,4 @@
-"""Every family is served in every type of weights, by the runner that can."""
+"""Every family is served in every type of weights, by the runner that can, with a pool that fits its device."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import torch
 
 from diffusion_engine.decoding import DecodingParameters
+from diffusion_engine.models import read_config
 from diffusion_engine.runtime import GenerationRequest, Limits
-from diffusion_engine.server.served_model import Dtype, load_served_model
+from diffusion_engine.server import served_model
+from diffusion_engine.server.served_model import Dtype, default_kv_tokens, load_served_model
 from tests.diffusion_engine.conftest import EVERY_FAMILY, run_one
 from tests.diffusion_engine.tiny import write_checkpoint
 
@@ -30,3 +33,31 @@ def test_a_family_answers_by_its_default_in_every_type_of_weights(family: str, t
         end = run_one(model.engine._scheduler, request).end
         assert end.cause in ("length", "stop")
         assert end.statistics.completion_tokens == 5 or end.cause == "stop"
+
+
+def test_the_pool_takes_what_a_gpu_can_spare_and_no_more_than_requests_can_use(tmp_path: Path) -> None:
+    config, _ = read_config(write_checkpoint(tmp_path / "sdar", "sdar"))
+    token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * 2
+    limits = Limits(max_requests=4)
+    assert default_kv_tokens(config, limits, None, 4) == 8192
+    assert default_kv_tokens(config, limits, 10**12, 2) == 2 * 4 * 8192
+    assert default_kv_tokens(config, limits, 20_000 * token, 2) == 16_000
+    # One context is the least that can be served; what lacks then is said when it is allocated.
+    assert default_kv_tokens(config, limits, 0, 2) == config.max_positions
+
+
+def test_int8_is_refused_on_a_gpu_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(served_model, "find_device", lambda name: torch.device("cuda", 0))
+    with pytest.raises(ValueError, match="int8 weights are for the CPU: choose bf16 or fp32 on cuda"):
+        load_served_model(tmp_path, name=None, dtype="int8", device="cuda", limits=Limits())
+
+
+def test_a_full_gpu_is_told_as_something_to_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "sdar", "sdar")
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(served_model, "make_runner", full)
+    with pytest.raises(ValueError, match="cpu has too little free memory for the model and a KV pool"):
+        load_served_model(folder, name=None, limits=Limits())
