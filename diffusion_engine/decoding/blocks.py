@@ -6,6 +6,8 @@ wrong. That commit pass shares the forward of the next block's first step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -39,6 +41,7 @@ class BlockDecoder:
         parameters: DecodingParameters,
         suppressed: Tensor,
         constraint: Constraint | None = None,
+        draft: Sequence[int] = (),
     ) -> None:
         """Start a reply; see `Denoiser` for the arguments."""
         length = parameters.block_length
@@ -51,6 +54,7 @@ class BlockDecoder:
             parameters=parameters,
             suppressed=suppressed,
             constraint=constraint,
+            draft=draft,
         )
         self.text = self._denoiser.text
         self.logprobs = self._denoiser.logprobs
@@ -124,7 +128,9 @@ class BlockDecoder:
         unchanged = noisy == self.text[start : denoiser.start]
         committed = unchanged and not self._has_border and self._ends.isdisjoint(emitted)
         kept = len(step.tokens) if committed and noisy else step.clean
-        return Progress(kept=kept, emitted=unsaid + emitted, denoising=True, hurried=denoiser.hurried)
+        return Progress(
+            kept=kept, emitted=unsaid + emitted, denoising=True, reused=denoiser.reused, hurried=denoiser.hurried
+        )
 
     @property
     def _needs_border(self) -> bool:

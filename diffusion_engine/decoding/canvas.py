@@ -6,6 +6,8 @@ limits which positions are committed next, nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -35,6 +37,7 @@ class CanvasDecoder:
         parameters: DecodingParameters,
         suppressed: Tensor,
         constraint: Constraint | None = None,
+        draft: Sequence[int] = (),
     ) -> None:
         """Start a reply; see `Denoiser` for the arguments.
 
@@ -49,6 +52,7 @@ class CanvasDecoder:
             parameters=parameters,
             suppressed=suppressed,
             constraint=constraint,
+            draft=draft,
         )
         self.text = self._denoiser.text
         self.logprobs = self._denoiser.logprobs
@@ -95,7 +99,13 @@ class CanvasDecoder:
         denoiser = self._denoiser
         unsaid, denoiser.unsaid = denoiser.unsaid, []
         if self._cache is CanvasCache.NONE:
-            return Progress(kept=0, emitted=unsaid + denoiser.take(logits), denoising=True, hurried=denoiser.hurried)
+            return Progress(
+                kept=0,
+                emitted=unsaid + denoiser.take(logits),
+                denoising=True,
+                reused=denoiser.reused,
+                hurried=denoiser.hurried,
+            )
         kept = len(step.tokens) + step.behind
         first = bool(self._shift) and denoiser.targets()[:1] == [0]
         if self._snapshot_of != denoiser.start:
@@ -107,7 +117,7 @@ class CanvasDecoder:
             assert self._border is not None
             logits = torch.cat([self._border.unsqueeze(0), logits])
         emitted = unsaid + denoiser.take(logits, settled=first)
-        return Progress(kept=kept, emitted=emitted, denoising=True, hurried=denoiser.hurried)
+        return Progress(kept=kept, emitted=emitted, denoising=True, reused=denoiser.reused, hurried=denoiser.hurried)
 
     def _pass(self, canvas: list[int], first: int, last: int, targets: list[int]) -> Pass:
         return Pass(

@@ -1,8 +1,13 @@
-"""What a denoising step does to the open block, whatever kind of model the logits came from."""
+"""What a denoising step does to the open block, whatever kind of model the logits came from.
+
+A warm draft is written into a block when it opens, and judged in two passes, each half of it masked while the other
+stands: masked, as the model has learned to tell what belongs there. What it is not sure of is masked again.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -26,6 +31,7 @@ class Denoiser:
         start: position of the open block.
         block: its tokens, None where masked; empty at the end of what can be written.
         logprobs: see `Decoder`.
+        reused: positions of a warm draft that the last step kept; None when it judged none.
         hurried: the last step committed more positions than the strategy would have, for the deadline's sake.
     """
 
@@ -39,6 +45,7 @@ class Denoiser:
         parameters: DecodingParameters,
         suppressed: Tensor,
         constraint: Constraint | None,
+        draft: Sequence[int] = (),
     ) -> None:
         """Open the first block.
 
@@ -50,6 +57,7 @@ class Denoiser:
             parameters: the strategy must be one of denoising.
             suppressed: int64 ids that are never emitted.
             constraint: a grammar at its beginning, or None.
+            draft: an earlier draft of the reply, token ids.
         """
         self.text = list(prompt)
         self.start = start
@@ -67,6 +75,9 @@ class Denoiser:
         top = parameters.top_logprobs
         self.logprobs = None if top is None else LogprobRecorder(top, suppressed)
         self._forced: list[int] = []
+        self._draft = _usable(draft, {*suppressed.tolist(), *config.mask_token_ids}, config.eos_token_ids)
+        self._unjudged: list[list[int]] = []
+        self.reused: int | None = None
         self._released = 0
         self._step = 0
         self._steps_allowed: int | None = None
@@ -96,7 +107,8 @@ class Denoiser:
     def inputs(self) -> list[int]:
         """The block's input ids."""
         mask = self._config.mask_token_ids[0]
-        return [mask if token is None else token for token in self.block]
+        hidden = set(self._unjudged[0]) if self._unjudged else set()
+        return [mask if token is None or i in hidden else token for i, token in enumerate(self.block)]
 
     def targets(self) -> list[int]:
         """Offsets in the block whose logits the next step needs, ascending.
@@ -104,6 +116,8 @@ class Denoiser:
         They are the masked ones of the first sub-block that has any; and, where the strategy edits, those written and
         not yet released.
         """
+        if self._unjudged:
+            return self._unjudged[0]
         masked = [i for i, token in enumerate(self.block) if token is None]
         if masked and self._sub_block is not None:
             border = (masked[0] // self._sub_block + 1) * self._sub_block
@@ -124,6 +138,9 @@ class Denoiser:
             Tokens that are final now.
         """
         targets = self.targets()
+        self.reused = None
+        if self._unjudged:
+            return self._judge(torch.softmax(logits.double(), dim=-1))
         masked = [row for row, offset in enumerate(targets) if self.block[offset] is None]
         written = [row for row, offset in enumerate(targets) if self.block[offset] is not None]
         self.hurried = False
@@ -145,6 +162,20 @@ class Denoiser:
         self._confirmed.update(targets[row] for row in written if targets[row] not in edited)
         self._confirmed.difference_update(edited)
         self._step += 1
+        return self._release()
+
+    def _judge(self, probabilities: Tensor) -> list[int]:
+        """Keep what the model is sure of in the half of the draft that was masked; the rest stays masked."""
+        self.hurried = False
+        self.reused = 0
+        for row, offset in enumerate(self._unjudged.pop(0)):
+            token = self.block[offset]
+            assert token is not None
+            if float(probabilities[row, token]) > self._parameters.threshold:
+                self.reused += 1
+                self._note(offset, token, probabilities[row])
+            else:
+                self.block[offset] = None
         return self._release()
 
     def _commit(self, offsets: list[int], logits: Tensor, probabilities: Tensor, *, settled: bool) -> None:
@@ -222,6 +253,8 @@ class Denoiser:
                 self.block[self._released] = token
             else:
                 provisional = self.block[self._released]
+                if any(self._released in half for half in self._unjudged):
+                    break
                 if provisional is None or (self._edits and self._released not in self._confirmed):
                     break
                 if not self._grammar_takes(provisional):
@@ -246,8 +279,27 @@ class Denoiser:
     def _open_block(self, given: list[int]) -> None:
         length = min(self._parameters.block_length, self._end - self.start)
         self.block = [*given, *[None] * (length - len(given))]
+        drafted = []
+        for offset in range(len(given), length):
+            at = self.start + offset - self._prompt_length
+            if at < len(self._draft):
+                self.block[offset] = self._draft[at]
+                drafted.append(offset)
+        self._unjudged = [half for half in (drafted[::2], drafted[1::2]) if half]
         self._released = len(given)
         self._step = 0
         # Each edit needs one of these, so a block that keeps changing its mind ends.
         self._edits_left = length
         self._confirmed = set()
+
+
+def _usable(draft: Sequence[int], suppressed: Collection[int], ends: Collection[int]) -> list[int]:
+    """A draft up to its end token, or before the first token that may not be said."""
+    usable: list[int] = []
+    for token in draft:
+        if token in suppressed:
+            break
+        usable.append(token)
+        if token in ends:
+            break
+    return usable

@@ -80,7 +80,7 @@ def make_decoder(
         max_length: tokens of prompt and reply together.
         suppressed: see `suppressed_tokens`.
         constraint: a grammar at its beginning, or None for free text.
-        draft: an earlier draft of the reply, for strategies that verify causally.
+        draft: an earlier draft of the reply.
     """
     if parameters.strategy in CAUSAL_STRATEGIES:
         decoder = OnePassDecoder if parameters.strategy is Strategy.HYBRID_ONE_PASS else CausalDecoder
@@ -104,5 +104,8 @@ def make_decoder(
             parameters=parameters,
             suppressed=suppressed,
             constraint=constraint,
+            draft=draft,
         )
-    return BlockDecoder(config, prompt, parameters=parameters, suppressed=suppressed, constraint=constraint)
+    return BlockDecoder(
+        config, prompt, parameters=parameters, suppressed=suppressed, constraint=constraint, draft=draft
+    )

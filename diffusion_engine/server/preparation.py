@@ -9,7 +9,6 @@ from typing import Any
 from diffusion_engine.chat.messages import MessageError, normalised
 from diffusion_engine.chat.template import ChatTemplateError
 from diffusion_engine.decoding import (
-    CAUSAL_STRATEGIES,
     CanvasCache,
     Constraint,
     DecodingParameters,
@@ -176,23 +175,14 @@ def _prepared(
         priority=options.priority,
         deadline_s=None if options.deadline_ms is None else options.deadline_ms / 1000,
         snapshots=isinstance(body, ChatCompletionRequest) and body.diffusing,
-        draft=_draft_tokens(draft, model, parameters, budget),
+        draft=_draft_tokens(draft, model, budget),
     )
     return Prepared(request_id, request, form)
 
 
-def _draft_tokens(
-    draft: str | None, model: ServedModel, parameters: DecodingParameters, budget: int
-) -> tuple[int, ...]:
+def _draft_tokens(draft: str | None, model: ServedModel, budget: int) -> tuple[int, ...]:
     if not draft:
         return ()
-    if parameters.strategy not in CAUSAL_STRATEGIES:
-        able = ", ".join(CAUSAL_STRATEGIES)
-        raise ApiError(
-            400,
-            f"diffusion.draft: {parameters.strategy} can't start from a draft; these can: {able}",
-            param="diffusion.draft",
-        )
     tokens = model.tokenizer.encode(draft)[:budget]
     ends = model.config.eos_token_ids
     return (*tokens, *ends[:1]) if not set(tokens) & set(ends) else tuple(tokens)

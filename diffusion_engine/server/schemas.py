@@ -28,7 +28,7 @@ class DiffusionOptions(_Strict):
     draft: str | dict[str, Any] | None = Field(
         None,
         description="an earlier draft of the reply: its text, or the assistant's message with its tool calls; what "
-        "still fits is kept, the rest drafted anew; the reply is the same as without it",
+        "still fits is kept, the rest drafted anew; strategies that verify causally reply as they would without it",
     )
     repetition_limit: int = Field(
         128, ge=0, description="tokens in a row that only repeat a short stretch before the reply is ended; 0 for any"
