@@ -61,6 +61,7 @@ logger = logging.getLogger(__name__)
 _TICK_S = 0.02
 _NOTICE_EVERY_S = 8.0
 _ABOUT_TO_BE_HEARD_S = 0.4
+_LONGEST_MS = 1e12
 
 
 @dataclass
@@ -437,7 +438,8 @@ class Call:
             self._notice("engine", "The language model is being restarted.")
 
     def _on_recognizer_error(self, message: str) -> None:
-        self._notice("speech", f"The recogniser is being restarted: {message}")
+        logger.warning("%s: the recogniser failed: %s", self.call_id, message)
+        self._notice("speech", "The recogniser is being restarted.")
 
     def _notice(self, code: Literal["engine", "speech"], message: str) -> None:
         """Tell a caller who waits, with prepared audio, but not again and again."""
@@ -452,4 +454,7 @@ class Call:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """A time of the page's; None for anything else, such as NaN or 10**400, which no record can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) <= _LONGEST_MS else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DATA = user_data_path("voice-agent")
+_ICE_SERVER = re.compile(r"(stun|turn)s?:[^\s:/?]+(:\d+)?(\?transport=(udp|tcp))?")
 
 
 class ConfigurationError(ValueError):
@@ -74,6 +76,9 @@ class Settings(BaseSettings):
             raise ValueError("--model is served by our engine, --llm-url is another one: give one of them")
         if self.model is not None and not (self.model / "config.json").is_file():
             raise ValueError(f"--model {self.model} is no model folder: it has no config.json")
+        for url in self.ice_servers:
+            if not _ICE_SERVER.fullmatch(url):
+                raise ValueError(f"--ice-servers: {url!r} is none; one is stun:HOST, stun:HOST:PORT or turn:HOST")
         if not self.on_loopback and self.token is None:
             raise ValueError(
                 f"listening on {self.host} lets others call: set VOICE_AGENT_TOKEN to a secret of your choice "

@@ -36,6 +36,7 @@ def test_beyond_loopback_a_token_is_required(monkeypatch: pytest.MonkeyPatch) ->
         ({"llm_url": "http://h/v1", "llm_model": "m", "model": Path("x")}, "give one of them"),
         ({"port": 99999}, "port"),
         ({"today": "yesterday"}, "today"),
+        ({"ice_servers": "stun:a.example,banana"}, "'banana' is none"),
     ],
 )
 def test_a_wrong_value_names_itself(given: dict[str, object], says: str) -> None:

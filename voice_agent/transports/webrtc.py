@@ -101,7 +101,7 @@ class WebRtcTransport:
             raise
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
             # aiortc parses by splitting lines; a broken one surfaces as any of these.
-            raise BadOfferError(f"the SDP can't be parsed: {error or type(error).__name__}") from error
+            raise BadOfferError(f"the SDP can't be parsed: {str(error) or type(error).__name__}") from error
         except (OperationError, InvalidAccessError, InvalidStateError, ConnectionError) as error:
             raise BadOfferError(f"the offer can't be answered: {error}") from error
         self._spawn(self._watch(), "webrtc-watch")
@@ -163,7 +163,7 @@ class WebRtcTransport:
     def _on_text(self, text: object) -> None:
         try:
             message = json.loads(text) if isinstance(text, str) else None
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, or 100,000 brackets
             message = None
         self._alive_at = asyncio.get_running_loop().time()
         if isinstance(message, dict) and isinstance(message.get("type"), str):

@@ -365,6 +365,20 @@ async def test_the_client_s_own_measurement_completes_the_record() -> None:
         )
 
 
+async def test_times_that_are_none_do_not_reach_the_record() -> None:
+    async with scene(lambda body: Reply("yes we are")) as call:
+        await call.greeted()
+        call.speak("are you open")
+        await until(lambda: any(m["record"]["turn"] == 1 for m in call.line.of("turn")))
+        for number in (float("nan"), float("inf"), 10**400, -1e300, True, "12", None):
+            call.call.on_message({"type": "ping", "client_ms": number})
+            call.call.on_message({"type": "agent_audible", "client_ms": number, "gap_ms": number})
+        assert {m["client_ms"] for m in call.line.of("pong")} == {0.0}
+        await until(lambda: 1 in call.turns())
+    json.dumps(call.stored, allow_nan=False)
+    assert call.stored["turns"][1]["gap_ms"] is None
+
+
 async def test_case_72_a_silent_caller_is_asked_and_then_let_go() -> None:
     async with scene(lambda body: Reply("yes")) as call:
         await call.greeted()

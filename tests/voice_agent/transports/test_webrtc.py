@@ -62,14 +62,17 @@ async def test_audio_and_messages_go_both_ways() -> None:
     transport.output.flush()
     transport.send({"type": "state", "state": "speaking"})
     caller.channel.send('{"type": "ping", "client_ms": 12}')
-    caller.channel.send("not json")
+    for broken in ("not json", "[" * 50_000, '{"type": "ping", "client_ms": ' + "9" * 5_000 + "}", "[]", b"\0"):
+        caller.channel.send(broken)
+    caller.channel.send('{"type": "hangup"}')
 
     played = await asyncio.wait_for(transport.output.wait_for_playout(), 5)
     assert played.playback_position == pytest.approx(0.5)
     assert not played.interrupted
     await until(lambda: np.count_nonzero(np.abs(caller.heard().astype(np.int32)) > 2_000) > 0.3 * RATE_HZ)
     await until(lambda: len(line.pcm) >= 640 * 25)
-    await until(lambda: line.messages == [{"type": "ping", "client_ms": 12}] and bool(caller.messages))
+    await until(lambda: len(line.messages) == 2 and bool(caller.messages))
+    assert line.messages == [{"type": "ping", "client_ms": 12}, {"type": "hangup"}]
     assert caller.messages == [{"type": "state", "state": "speaking"}]
 
     # What the call gets is the caller's tone, at 16 kHz.
