@@ -47,12 +47,12 @@ def peak_mb() -> float:
 
 
 def gpu() -> str:
-    """What is to be said of a GPU: the runners compute on the CPU, so there is nothing to measure on one."""
+    """What is to be said of a GPU: this benchmark serves on the CPU, so there is nothing to measure on one."""
     import torch
 
     if not torch.cuda.is_available():
         return f"{GPU}: this machine has no GPU"
-    return f"{GPU}: {torch.cuda.get_device_name()} is there, but the runners compute on the CPU"
+    return f"{GPU}: {torch.cuda.get_device_name()} is there, but this benchmark computes on the CPU"
 
 
 def _lines(path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The gated feed-forward, and routed experts beside it."""
+"""The gated feed-forward, and routed experts beside it, run one by one or all at once."""
 
 from __future__ import annotations
 
@@ -65,3 +65,34 @@ class RoutedExperts(nn.Module):
         if config.per_token > 1:
             weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
         return chosen, (weights * config.scaling).float()
+
+
+class PackedExperts(nn.Module):
+    """The same experts, all of them on all rows: no shape depends on who chose whom, and nothing waits for the choice.
+
+    The results are those of `RoutedExperts` but for the order of the sum. It is work for few rows, where reading the
+    weights is the limit, and most experts are chosen by some row anyway.
+    """
+
+    def __init__(self, routed: RoutedExperts) -> None:
+        """Pack the weights; those of `routed` become views of them, so that memory holds them once."""
+        super().__init__()
+        self.routed = routed
+        self.gate_up, self.down = _pack(routed.gate_up), _pack(routed.down)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, hidden_size) -> (N, hidden_size)."""
+        chosen, weights = self.routed.route(x)
+        share = weights.new_zeros(len(x), self.routed.config.count).scatter_(1, chosen, weights).to(x.dtype)
+        rows = x.expand(len(self.gate_up), -1, -1)
+        gate, up = torch.bmm(rows, self.gate_up.transpose(1, 2)).chunk(2, dim=-1)
+        each = torch.bmm(functional.silu(gate) * up, self.down.transpose(1, 2))
+        return torch.einsum("enh,ne->nh", each, share)
+
+
+def _pack(linears: nn.ModuleList) -> Tensor:
+    """(experts, out, in); the layers' weights are views of it."""
+    packed = torch.stack([linear.get_parameter("weight").detach() for linear in linears])
+    for index, linear in enumerate(linears):
+        linear.weight = nn.Parameter(packed[index], requires_grad=False)
+    return packed

@@ -6,15 +6,18 @@ values live, is the business of the `AttentionFn` that a forward pass is given; 
 
 from __future__ import annotations
 
-from typing import Protocol
+import copy
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from diffusion_engine.models.config import ModelConfig
-from diffusion_engine.models.experts import RoutedExperts, gated
+from diffusion_engine.models.experts import PackedExperts, RoutedExperts, gated
 from diffusion_engine.models.positions import query_scale, rotary_table
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class AttentionFn(Protocol):
@@ -120,7 +123,7 @@ class Layer(nn.Module):
         self.gate_up = nn.Linear(config.hidden_size, 2 * inner, bias=False)
         self.down = nn.Linear(inner, config.hidden_size, bias=False)
         experts = config.experts if config.has_experts(index) else None
-        self.experts = None if experts is None else RoutedExperts(config.hidden_size, experts)
+        self.experts: nn.Module | None = None if experts is None else RoutedExperts(config.hidden_size, experts)
 
     def forward(
         self,
@@ -189,6 +192,19 @@ class Transformer(nn.Module):
         out: Tensor = self.norm(x)
         return out
 
+    def with_packed_experts(self) -> Transformer:
+        """The same transformer over the same weights, in which no shape depends on the routing; see `PackedExperts`."""
+        if self.config.experts is None:
+            return self
+        twin = _shallow(self)
+        twin.layers = nn.ModuleList()
+        for layer in self.layers:
+            other = _shallow(layer)
+            if isinstance(layer.experts, RoutedExperts):
+                other.experts = PackedExperts(layer.experts)
+            twin.layers.append(other)
+        return twin
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Project chosen rows to the vocabulary.
 
@@ -200,3 +216,10 @@ class Transformer(nn.Module):
         """
         out: Tensor = self.head(hidden)
         return out.float()
+
+
+def _shallow(module: ModuleT) -> ModuleT:
+    """A copy that shares all parts, each of which can be exchanged in one without the other."""
+    twin = copy.copy(module)
+    twin._modules = dict(module._modules)
+    return twin

@@ -87,7 +87,7 @@ def _missing(kind: RunnerKind, model: Transformer) -> str | None:
         return "computes on the CPU only"
     if kind == "onnx" and not isinstance(model.head, Int8Linear):
         return "serves int8 weights only"
-    if config.experts is not None:
+    if kind == "onnx" and config.experts is not None:
         return "has no mixture of experts"
     if kind == "onnx" and (config.rotated != config.head_dim or config.query_scaling is not None):
         return f"does not know the positions of family {config.family}"

@@ -215,12 +215,12 @@ class StaticRunner:
         """Allocate the KV pool; shapes are recorded when they first occur.
 
         Args:
-            model: in evaluation mode, on its device, neither quantized nor with routed experts.
+            model: in evaluation mode, on its device, not quantized.
             pages: in the pool, beside a spare one.
             record: `recorder` of the model's device when None.
         """
         self.config: ModelConfig = model.config
-        self._model = model
+        self._model = model.with_packed_experts()
         self._device = model.embedding.weight.device
         self._spare = pages
         self._eager = TorchRunner(model, pages + 1)

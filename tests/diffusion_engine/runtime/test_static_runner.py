@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,17 +16,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from diffusion_engine.decoding import Pass
 from diffusion_engine.models import Attention, DenseAttention, ModelConfig, load_model
+from diffusion_engine.models.experts import PackedExperts
 from diffusion_engine.models.quantize import quantize
 from diffusion_engine.runtime import Limits, Scheduler, TorchRunner, make_runner
 from diffusion_engine.runtime.attention import Segment
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 from diffusion_engine.runtime.static_runner import ROWS, Shape, StaticRunner
 from tests.diffusion_engine.conftest import EVERY_FAMILY, Loaded, run_all
+from tests.diffusion_engine.tiny import write_checkpoint
 
 PAGES = 96
 STEP = Pass(tokens=[1, 2, 3], start=0, clean=3, wanted=[0, 2])
-DENSE = tuple(family for family in EVERY_FAMILY if family != "llada2_moe")
-"""Families without routed experts."""
 
 
 def traced(function: Callable[[], None]) -> Callable[[], None]:
@@ -96,7 +97,7 @@ def assert_close(got: list[Tensor], wanted: list[Tensor]) -> None:
         assert torch.allclose(ours, theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize("family", DENSE)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 @given(data=st.data())
 @settings(deadline=None, max_examples=20)
 def test_it_computes_what_eager_torch_computes(loaded: dict[str, Loaded], family: str, data: st.DataObject) -> None:
@@ -128,7 +129,7 @@ def test_replays_compute_it_too(causal: Loaded, recorded: StaticRunner, data: st
     assert_close(recorded.run(batch), eager.run(batch))
 
 
-@pytest.mark.parametrize("family", DENSE)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_a_recorded_shape_serves_others_with_nothing_of_those_before(loaded: dict[str, Loaded], family: str) -> None:
     """Other tokens, positions, pages, masks and fewer requests, through what was kept of the first call."""
     model = loaded[family]
@@ -162,7 +163,7 @@ def test_a_recorded_shape_serves_others_with_nothing_of_those_before(loaded: dic
     assert_close(got, eager.run(second))
 
 
-@pytest.mark.parametrize("family", DENSE)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_nothing_in_a_recorded_function_depends_on_data(loaded: dict[str, Loaded], family: str) -> None:
     def record(function: Callable[[], None]) -> Callable[[], None]:
         def checked() -> None:
@@ -176,14 +177,27 @@ def test_nothing_in_a_recorded_function_depends_on_data(loaded: dict[str, Loaded
     StaticRunner(model.model, 4, record).run([Segment(step, [0])])
 
 
-def test_that_check_refuses_routed_experts_which_therefore_run_eagerly(loaded: dict[str, Loaded]) -> None:
+def test_that_check_refuses_experts_that_are_run_one_by_one(loaded: dict[str, Loaded]) -> None:
     model = loaded["llada2_moe"].model
     tokens, attention = torch.tensor([5]), DenseAttention(torch.ones(1, 1, dtype=torch.bool))
     positions = torch.tensor([0])
     with NothingDependsOnData(), pytest.raises(AssertionError, match="depends on data"):
         model(tokens, positions, attention)
-    with pytest.raises(ValueError, match="no mixture of experts"):
-        make_runner("static", model, 4)
+
+
+def test_packed_experts_are_in_memory_once_and_serve_both_ways(tmp_path: Path) -> None:
+    model = load_model(write_checkpoint(tmp_path / "llada2_moe", "llada2_moe"))
+    tokens, positions, attention = torch.arange(9), torch.arange(9), DenseAttention(torch.ones(9, 9, dtype=torch.bool))
+    before = model(tokens, positions, attention)
+    twin = model.with_packed_experts()
+    packed = [module for module in twin.modules() if isinstance(module, PackedExperts)]
+    assert packed
+    for experts in packed:
+        memory = experts.gate_up.untyped_storage().data_ptr()
+        assert all(part.weight.untyped_storage().data_ptr() == memory for part in experts.routed.gate_up)
+    assert not any(isinstance(module, PackedExperts) for module in model.modules())
+    assert torch.equal(model(tokens, positions, attention), before)
+    assert torch.allclose(twin(tokens, positions, attention), before, atol=1e-4)
 
 
 def pool(runner: TorchRunner | StaticRunner) -> Tensor:
@@ -276,7 +290,7 @@ def test_shapes_hold_the_pass_and_are_few(passes: list[tuple[int, int]]) -> None
     assert shape.keys in (256, 512, 1024, 2048, 4096)
 
 
-@pytest.mark.parametrize("family", DENSE)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_replies_are_those_of_the_eager_runner(loaded: dict[str, Loaded], family: str) -> None:
     """Every strategy, three requests at once, prompts that share a prefix."""
     model = loaded[family]
