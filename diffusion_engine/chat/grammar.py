@@ -135,8 +135,8 @@ class GrammarCompiler:
 
     def _compile(self, grammar: str) -> Grammar:
         matcher = LLMatcher(self._tokenizer, grammar)
-        if matcher.is_error():
-            raise GrammarError(_complaint(matcher))
+        if (complaint := _complaint(matcher)) is not None:
+            raise GrammarError(complaint)
         return Grammar(matcher, self._vocab_size, self._closer, self._end_tokens, self._hints(grammar))
 
     def _hints(self, grammar: str) -> Hints:
@@ -158,7 +158,7 @@ class GrammarCompiler:
                 matcher = LLMatcher(self._tokenizer, json_grammar(part))
             except GrammarError as unsupported:
                 return str(unsupported)
-            return _complaint(matcher) if matcher.is_error() else None
+            return _complaint(matcher)
 
         try:
             enforceable(schema)
@@ -168,8 +168,13 @@ class GrammarCompiler:
         return None if complaint is None else f"at {blamed(schema, refusal) or '/'}: {complaint}"
 
 
-def _complaint(matcher: LLMatcher) -> str:
-    return _COMPLAINT.sub("", matcher.get_error().strip().splitlines()[0])
+def _complaint(matcher: LLMatcher) -> str | None:
+    """Why a matcher at its grammar's beginning can't be used; None when it can."""
+    if matcher.is_error():
+        return _COMPLAINT.sub("", matcher.get_error().strip().splitlines()[0])
+    first = matcher.deep_copy()
+    first.compute_bitmask()
+    return "nothing is valid under it: a $ref that leads only to itself?" if first.is_error() else None
 
 
 def _call_body(tool: dict[str, Any]) -> str:

@@ -127,10 +127,10 @@ def _prepared(
     if not prompt:
         raise ApiError(400, "the prompt is empty", param=field)
     if room < 1 or (max_tokens or 1) > room:
-        wanted = f"and max_tokens {max_tokens}" if room >= 1 else "leave no room for a reply"
+        excess = f"and max_tokens {max_tokens} exceed it" if room >= 1 else "leave no room for a reply"
         raise ApiError(
             400,
-            f"this model's context is {context} tokens; the prompt's {len(prompt)} {wanted} exceed it",
+            f"this model's context is {context} tokens; the prompt's {len(prompt)} {excess}",
             param=field if room < 1 else "max_tokens",
             code="context_length_exceeded",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -134,6 +135,18 @@ class GenerationFields(_Strict):
     def stop_strings(self) -> tuple[str, ...]:
         """`stop`, in one form."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_only(cls, fields: object) -> object:
+        for name, value in fields.items() if isinstance(fields, dict) else ():
+            try:
+                json.dumps(value, ensure_ascii=False, default=str).encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"{name} holds half of a surrogate pair, which is no text") from None
+            except RecursionError:
+                raise ValueError(f"{name} is nested too deeply") from None
+        return fields
 
     @model_validator(mode="after")
     def _options_of_streams_only(self) -> GenerationFields:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -50,6 +51,7 @@ BLAMED: list[tuple[dict[str, Any], str]] = [
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array", "contains": {}}}}},
         "response_format",
     ),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}}}, "response_format"),
     ({"diffusion": {"strategy": "telepathy"}}, "diffusion.strategy"),
     ({"diffusion": {"block_length": 0}}, "diffusion.block_length"),
     ({"diffusion": {"denoising_steps": 99}}, "diffusion.denoising_steps"),
@@ -85,6 +87,15 @@ def test_a_body_that_is_no_json_is_a_400(served: Served) -> None:
     answer = httpx.post(f"{served.url}/v1/chat/completions", content=b"{", headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert "JSON" in answer.json()["error"]["message"]
+
+
+def test_half_of_a_surrogate_pair_is_a_400(served: Served) -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": "half \ud800"}]})  # escaped, so valid JSON
+    headers = {"content-type": "application/json"}
+    answer = httpx.post(f"{served.url}/v1/chat/completions", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "messages"
+    assert "surrogate" in answer.json()["error"]["message"]
 
 
 def test_an_unknown_model_is_a_404(served: Served) -> None:
