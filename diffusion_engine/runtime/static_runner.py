@@ -126,7 +126,9 @@ def pack(shape: Shape, segments: list[Segment], spare_page: int) -> Tensor:
 class GatheredAttention:
     """The `AttentionFn` of a padded pass: writes the rows' KV, gathers each request's keys through its page table."""
 
-    def __init__(self, storage: KVStorage, shape: Shape, inputs: Inputs, key: Tensor, dtype: torch.dtype) -> None:
+    def __init__(
+        self, storage: KVStorage, shape: Shape, inputs: Inputs, key: Tensor, group: int, dtype: torch.dtype
+    ) -> None:
         """Compute what all layers share.
 
         Args:
@@ -134,9 +136,10 @@ class GatheredAttention:
             shape: of the pass.
             inputs: of the pass.
             key: 0, 1, ... on the device, (shape.keys,).
+            group: query heads that share a key head.
             dtype: of queries.
         """
-        self._storage, self._shape = storage, shape
+        self._storage, self._shape, self._group = storage, shape, group
         self._written = inputs.written.flatten()
         # Behind a request's keys, its last page may hold another's leavings, be they NaN: read zeros instead.
         slots = inputs.pages.repeat_interleave(PAGE_TOKENS, dim=1, output_size=shape.keys) * PAGE_TOKENS
@@ -146,7 +149,7 @@ class GatheredAttention:
         before, beside, end = (part.unsqueeze(-1) for part in (inputs.before, inputs.beside, inputs.beside_end))
         seen = (key < before) | ((key >= beside) & (key < end))
         mask = torch.zeros(seen.shape, dtype=dtype, device=key.device).masked_fill_(~seen, -torch.inf)
-        self._mask = mask.unsqueeze(1)
+        self._mask = mask.repeat(1, group, 1).unsqueeze(1)
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """See `AttentionFn`; rows of all requests, padding included."""
@@ -155,15 +158,14 @@ class GatheredAttention:
         keys.index_copy_(0, self._written, key)
         values.index_copy_(0, self._written, value)
         kv_heads, width = key.shape[1:]
-        group = query.shape[1] // kv_heads
+        group = self._group
         # Query heads of one key head become rows of it, so that no key is repeated.
         folded = query.view(shape.requests, shape.rows, kv_heads, group, width).permute(0, 2, 3, 1, 4)
-        mask = self._mask.repeat(1, 1, group, 1) if group > 1 else self._mask
         out = functional.scaled_dot_product_attention(
             folded.reshape(shape.requests, kv_heads, group * shape.rows, width),
             self._gather(keys),
             self._gather(values),
-            attn_mask=mask,
+            attn_mask=self._mask,
         )
         unfolded = out.view(shape.requests, kv_heads, group, shape.rows, width).permute(0, 3, 1, 2, 4)
         return unfolded.reshape(query.shape)
@@ -188,8 +190,9 @@ class _PaddedPass:
 
     def compute(self) -> None:
         """One forward."""
-        inputs = self.inputs
-        attention = GatheredAttention(self._storage, self.shape, inputs, self._key, self.hidden.dtype)
+        inputs, config = self.inputs, self._model.config
+        group = config.num_heads // config.num_kv_heads
+        attention = GatheredAttention(self._storage, self.shape, inputs, self._key, group, self.hidden.dtype)
         self.hidden.copy_(self._model(inputs.tokens.flatten(), inputs.positions.flatten(), attention))
 
 
