@@ -97,6 +97,7 @@ class Call:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = _Closing()
         self._notice_at: float | None = None
+        self._engine_up = True
         self._caller_sounds = False
         self._muted = False
 
@@ -292,6 +293,7 @@ class Call:
             self.clock,
             speculative=speculative,
             earlier=self._earlier,
+            apology=lambda: say.APOLOGY if self._engine_up else say.OUTAGE,
         )
 
     def _speculate(self, text: str) -> None:
@@ -432,6 +434,7 @@ class Call:
 
     def engine_changed(self, up: bool) -> None:
         """The engine died, or is back."""
+        self._engine_up = up
         if up:
             self._prefill(self._conversation.turn())
         else:

@@ -14,13 +14,15 @@ from livekit.agents import tts
 
 APOLOGY = "Sorry, I didn't get that. Could you say it again, please?"
 """The language model failed to answer."""
+OUTAGE = "Sorry, something isn't working here. Please say that again in a few seconds."
+"""The language model failed to answer because its process is being restarted: it isn't the caller's fault."""
 TROUBLE = "Sorry, one moment please."
 """A process died and is being restarted."""
 STILL_THERE = ("Are you still there?", "Hello? I can't hear you.")
 GOODBYE_SILENT = "I can't hear you, so I'll hang up now. Please call again. Goodbye."
 GOODBYE_TIME = "I'm sorry, our time is up. Please call again. Goodbye."
 
-FIXED = (APOLOGY, TROUBLE, *STILL_THERE, GOODBYE_SILENT, GOODBYE_TIME)
+FIXED = (APOLOGY, OUTAGE, TROUBLE, *STILL_THERE, GOODBYE_SILENT, GOODBYE_TIME)
 
 
 @dataclass

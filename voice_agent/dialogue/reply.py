@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from livekit import rtc
@@ -40,6 +40,7 @@ class Reply:
         phrases: Prepared audio, for the apology.
         clock: The call's clock.
         speculative: The turn isn't committed yet.
+        apology: What to say where the model fails.
         earlier: How an earlier reply to the same turn, not all of it heard yet, began: a draft of this one's beginning.
     """
 
@@ -54,6 +55,7 @@ class Reply:
         *,
         speculative: bool,
         earlier: Draft | None = None,
+        apology: Callable[[], str] = lambda: APOLOGY,
     ) -> None:
         self.caller = caller
         self.speculative = speculative
@@ -65,6 +67,7 @@ class Reply:
         self.beginning: Draft | None = None
         """The model's first answer, once it is whole: words or tool calls."""
         self._earlier = earlier
+        self._apology = apology
         self._fallback = ""  # what the last tool says: likely the answer, and said should the model say nothing
         self._conversation = conversation
         self._talk = conversation.fork() if speculative else conversation
@@ -140,7 +143,7 @@ class Reply:
         except APIError as error:
             self.error = f"{type(error).__name__}: {error}"
             logger.warning("a reply failed: %s", self.error)
-            self._say((" " if self.written else "") + APOLOGY)
+            self._say((" " if self.written else "") + self._apology())
         finally:
             self._text.close()
             self._to_speak.close()

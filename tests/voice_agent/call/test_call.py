@@ -326,6 +326,22 @@ async def test_a_dead_engine_is_told_at_once() -> None:
         call.call.engine_changed(True)
 
 
+async def test_a_caller_is_not_blamed_for_an_engine_that_is_down() -> None:
+    down = True
+    async with scene(lambda body: Reply(status=500) if down else Reply("here I am")) as call:
+        await call.greeted()
+        call.call.engine_changed(False)
+        await until(lambda: phrases.TROUBLE in call.captions("agent"))
+        call.speak("are you there")
+        await until(lambda: bool(call.turns().get(1, {}).get("heard")))
+        assert call.turns()[1]["heard"] == phrases.OUTAGE
+        down = False
+        call.call.engine_changed(True)
+        call.speak("hello again")
+        await until(lambda: 2 in call.turns())
+        assert call.turns()[2]["heard"] == "here I am"
+
+
 async def test_case_75_hanging_up_mid_word_leaves_nothing_behind() -> None:
     async with scene(lambda body: Reply(LONG, word_s=0.02)) as call:
         await call.greeted()
