@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import deque
 from collections.abc import Sequence
 
@@ -26,6 +27,8 @@ from voice_agent.transports.microphone import Microphone, hand_on_at_once
 from voice_agent.transports.outgoing import OutgoingTrack
 
 logger = logging.getLogger(__name__)
+
+_FINGERPRINT = re.compile(r"^a=fingerprint:sha-(256|384|512) ", re.MULTILINE | re.IGNORECASE)
 
 _BACKLOG = 64
 _GONE_AFTER_S = 6.0
@@ -95,6 +98,10 @@ class WebRtcTransport:
             await self._pc.setRemoteDescription(RTCSessionDescription(sdp=sdp, type="offer"))
             if not any(t.kind == "audio" for t in self._pc.getTransceivers()):
                 raise BadOfferError("the offer has no audio: add a microphone track or an audio transceiver")
+            if not _FINGERPRINT.search(sdp):
+                raise BadOfferError(
+                    "the offer has no certificate fingerprint (sha-256 or longer): it can't be encrypted"
+                )
             self._pc.addTrack(self._track)
             await self._pc.setLocalDescription(await self._pc.createAnswer())
         except BadOfferError:

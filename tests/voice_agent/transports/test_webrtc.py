@@ -7,6 +7,7 @@ import asyncio
 import aioice.ice
 import numpy as np
 import pytest
+from aiortc import RTCPeerConnection
 from aiortc.rtp import RtpPacket
 from livekit import rtc
 
@@ -165,3 +166,17 @@ def test_packets_are_handed_on_at_once_and_late_ones_dropped() -> None:
     frames = [buffer.add(packet(number))[1] for number in order]
     assert [None if frame is None else frame.data[0] for frame in frames] == [0xFE, 0xFF, 0x01, None, None, 0x02]
     assert buffer.dropped == 2
+
+
+@pytest.mark.parametrize("fingerprint", ["", "a=fingerprint:md5 00:11"])
+async def test_an_offer_that_cannot_be_encrypted_is_refused(fingerprint: str) -> None:
+    peer = RTCPeerConnection()
+    peer.addTransceiver("audio")
+    await peer.setLocalDescription(await peer.createOffer())
+    lines = peer.localDescription.sdp.splitlines()
+    sdp = "\r\n".join(fingerprint if line.startswith("a=fingerprint:") else line for line in lines if line) + "\r\n"
+    await peer.close()
+    transport = WebRtcTransport(Line())
+    with pytest.raises(BadOfferError, match="fingerprint"):
+        await transport.answer(sdp.replace("\r\n\r\n", "\r\n"), "offer")
+    await transport.aclose()
