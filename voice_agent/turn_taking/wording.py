@@ -85,6 +85,10 @@ def _made_of(spoken: list[str], phrases: frozenset[str]) -> bool:
     return any(len(spoken) >= n and " ".join(spoken[:n]) in phrases and _made_of(spoken[n:], phrases) for n in (1, 2))
 
 
+_CLOSING = frozenset(("please", "thanks", "goodbye", "bye"))
+"""Last words of a turn, whatever dots follow them."""
+
+
 def is_unfinished(text: str) -> bool:
     """Whether ``text`` breaks off: on a filler, a preposition, an article, "so", trailing dots, within a number."""
     spoken = words(text)
@@ -92,8 +96,8 @@ def is_unfinished(text: str) -> bool:
         return False
     if dictated_digits(text) in _PART_OF_A_NUMBER:
         return True
-    if tuple(spoken[-2:]) in _SET_PHRASES:
-        return False
+    if tuple(spoken[-2:]) in _SET_PHRASES or spoken[-1] in _CLOSING:
+        return False  # the recogniser hangs dots on short utterances, "Tomorrow, please..." among them
     return spoken[-1] in _DANGLING | FILLERS or text.rstrip().endswith(("...", "…", ",", "-"))
 
 

@@ -34,6 +34,7 @@ def test_what_the_agent_asked_for(agent: str, asked: Asked) -> None:
     [
         # It breaks off.
         ("The name is...", Asked.NAME, UNFINISHED),
+        ("Tomorrow, please...", Asked.DATE, CLOSED),
         ("I'd like a table for", Asked.WISH, UNFINISHED),
         ("On Friday, um", Asked.DATE, UNFINISHED),
         ("five five five oh", Asked.NUMBER, UNFINISHED),
