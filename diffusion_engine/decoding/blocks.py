@@ -122,12 +122,12 @@ class BlockDecoder:
         if self._needs_border and not step.clean:
             assert self._border is not None
             logits = torch.cat([self._border.unsqueeze(0), logits])
-        start, noisy = denoiser.start, list(denoiser.block)
+        start, ran = denoiser.start, denoiser.inputs()
         emitted = denoiser.take(logits, settled=self._has_border)
         # A pass that found nothing left to change was the block's commit pass. What follows an end token isn't kept.
-        unchanged = noisy == self.text[start : denoiser.start]
+        unchanged = ran == self.text[start : denoiser.start]
         committed = unchanged and not self._has_border and self._ends.isdisjoint(emitted)
-        kept = len(step.tokens) if committed and noisy else step.clean
+        kept = len(step.tokens) if committed and ran else step.clean
         return Progress(
             kept=kept, emitted=unsaid + emitted, denoising=True, reused=denoiser.reused, hurried=denoiser.hurried
         )

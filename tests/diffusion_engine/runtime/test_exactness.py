@@ -219,13 +219,19 @@ def test_a_folded_commit_pass_changes_no_text_and_saves_a_forward_a_block(
 
 
 @pytest.mark.parametrize("family", EXACT)
-def test_cached_keys_and_values_are_those_of_the_clean_text(loaded: dict[str, Loaded], family: str) -> None:
-    """Of every strategy's reply: they equal those that a prompt with the same text leaves."""
+@pytest.mark.parametrize("draft", [(), tuple(range(60, 85))])
+def test_cached_keys_and_values_are_those_of_the_clean_text(
+    loaded: dict[str, Loaded], family: str, draft: tuple[int, ...]
+) -> None:
+    """Of every strategy's reply: they equal those that a prompt with the same text leaves.
+
+    A draft is kept whole where denoising judges it (threshold 0), though half of it was masked in each judging pass.
+    """
     model = loaded[family]
     unit = 4 if model.config.attention is Attention.BLOCK_CAUSAL else None
     for strategy in model.strategies:
         scheduler, fresh = model.scheduler(), model.scheduler()
-        request = model.request(list(range(30, 45)), strategy, max_tokens=25)
+        request = model.request(list(range(30, 45)), strategy, max_tokens=25, draft=draft, threshold=0.0 if draft else 0.05)
         text = request.prompt + run_one(scheduler, request).tokens
         run_one(fresh, model.request(text, strategy, prefill_only=True))
         seen = []
