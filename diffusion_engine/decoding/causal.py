@@ -25,7 +25,7 @@ from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
 from diffusion_engine.decoding.logprobs import LogprobRecorder
-from diffusion_engine.decoding.lookup import GRAMS, continuation
+from diffusion_engine.decoding.lookup import GRAMS, continuation, sayable
 from diffusion_engine.decoding.parameters import Sampling
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
 from diffusion_engine.decoding.sampling import most_likely, pick
@@ -164,14 +164,7 @@ class CausalDecoder:
 
     def _unverified(self) -> list[int]:
         draft, self._draft = self._draft, []
-        suppressed = set(self._suppressed.tolist())
-        taken: list[int] = []
-        for token in draft:
-            if token in suppressed:
-                break
-            taken.append(token)
-            if token in self._config.eos_token_ids:
-                break
+        taken = sayable(draft, self._suppressed.tolist(), self._config.eos_token_ids)
         self.text += taken
         return taken
 

@@ -7,13 +7,14 @@ stands: masked, as the model has learned to tell what belongs there. What it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
 from diffusion_engine.decoding.logprobs import LogprobRecorder
+from diffusion_engine.decoding.lookup import sayable
 from diffusion_engine.decoding.parameters import DecodingParameters
 from diffusion_engine.decoding.sampling import pick
 from diffusion_engine.decoding.unmasking import UNMASKING, Candidates
@@ -75,7 +76,7 @@ class Denoiser:
         top = parameters.top_logprobs
         self.logprobs = None if top is None else LogprobRecorder(top, suppressed)
         self._forced: list[int] = []
-        self._draft = _usable(draft, {*suppressed.tolist(), *config.mask_token_ids}, config.eos_token_ids)
+        self._draft = sayable(draft, {*suppressed.tolist(), *config.mask_token_ids}, config.eos_token_ids)
         self._unjudged: list[list[int]] = []
         self.reused: int | None = None
         self._released = 0
@@ -291,15 +292,3 @@ class Denoiser:
         # Each edit needs one of these, so a block that keeps changing its mind ends.
         self._edits_left = length
         self._confirmed = set()
-
-
-def _usable(draft: Sequence[int], suppressed: Collection[int], ends: Collection[int]) -> list[int]:
-    """A draft up to its end token, or before the first token that may not be said."""
-    usable: list[int] = []
-    for token in draft:
-        if token in suppressed:
-            break
-        usable.append(token)
-        if token in ends:
-            break
-    return usable

@@ -1,8 +1,8 @@
-"""Drafts for nothing: what followed the same words elsewhere."""
+"""Drafts for nothing: what followed the same words elsewhere; and how much of a draft may be said."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 GRAMS = (3, 2)
 """Lengths of the match, the longer tried first."""
@@ -27,3 +27,15 @@ def continuation(text: Sequence[int], source: Sequence[int], longest: int) -> li
             if source[at] == tail[0] and list(source[at : at + gram]) == tail:
                 return list(source[at + gram : at + gram + longest])
     return []
+
+
+def sayable(draft: Sequence[int], suppressed: Collection[int], ends: Collection[int]) -> list[int]:
+    """A draft up to its end token, or before the first token that may not be said."""
+    said: list[int] = []
+    for token in draft:
+        if token in suppressed:
+            break
+        said.append(token)
+        if token in ends:
+            break
+    return said

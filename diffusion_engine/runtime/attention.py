@@ -55,6 +55,16 @@ class Segment:
         return self.length + self.step.behind
 
 
+def wanted_rows(segments: list[Segment]) -> list[int]:
+    """The rows of a packed pass whose logits are asked for, segment after segment."""
+    wanted: list[int] = []
+    at = 0
+    for segment in segments:
+        wanted += [at + row for row in segment.step.wanted]
+        at += len(segment.step.tokens)
+    return wanted
+
+
 def slots_of(pages: list[int], start: int, end: int) -> Tensor:
     """Slots of a text's positions `start` to `end`, (end - start,) int64."""
     positions = torch.arange(start, end)

@@ -13,7 +13,7 @@ from torch import Tensor
 from diffusion_engine.models import ModelConfig, Transformer
 from diffusion_engine.models.quantize import Int8Linear
 from diffusion_engine.runtime import onnx_graph
-from diffusion_engine.runtime.attention import Segment, contiguous, runs_of, slots_of, visible
+from diffusion_engine.runtime.attention import Segment, contiguous, runs_of, slots_of, visible, wanted_rows
 from diffusion_engine.runtime.onnx_graph import KEY_MULTIPLE, ZERO_POINT
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
@@ -107,11 +107,7 @@ class OnnxRunner:
             self._pool[:, :, :, to] = self._pool[:, :, :, source]
 
     def _logits(self, segments: list[Segment], hidden: Floats) -> list[Tensor]:
-        wanted: list[int] = []
-        at = 0
-        for segment in segments:
-            wanted += [at + row for row in segment.step.wanted]
-            at += len(segment.step.tokens)
+        wanted = wanted_rows(segments)
         if not wanted:
             return [torch.empty(0, self.config.vocab_size) for _ in segments]
         inputs = {"x": hidden[wanted], "zero_points": np.full(len(wanted), ZERO_POINT, np.uint8)}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from diffusion_engine.models import ModelConfig, Transformer
 from diffusion_engine.models.quantize import Int8Linear
-from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, runs_of
+from diffusion_engine.runtime.attention import KVStorage, PagedAttention, Segment, runs_of, wanted_rows
 
 
 class Runner(Protocol):
@@ -65,11 +65,7 @@ class TorchRunner:
             torch.tensor(positions, device=self._device),
             PagedAttention(self.storage, segments, self._attention_dtype),
         )
-        wanted: list[int] = []
-        at = 0
-        for segment in segments:
-            wanted += [at + row for row in segment.step.wanted]
-            at += len(segment.step.tokens)
+        wanted = wanted_rows(segments)
         if not wanted:
             return [torch.empty(0, self.config.vocab_size) for _ in segments]
         logits = to_host(self._model.logits(hidden[torch.tensor(wanted, device=self._device)]))

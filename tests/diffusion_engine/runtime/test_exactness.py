@@ -231,7 +231,9 @@ def test_cached_keys_and_values_are_those_of_the_clean_text(
     unit = 4 if model.config.attention is Attention.BLOCK_CAUSAL else None
     for strategy in model.strategies:
         scheduler, fresh = model.scheduler(), model.scheduler()
-        request = model.request(list(range(30, 45)), strategy, max_tokens=25, draft=draft, threshold=0.0 if draft else 0.05)
+        request = model.request(
+            list(range(30, 45)), strategy, max_tokens=25, draft=draft, threshold=0.0 if draft else 0.05
+        )
         text = request.prompt + run_one(scheduler, request).tokens
         run_one(fresh, model.request(text, strategy, prefill_only=True))
         seen = []

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from diffusion_engine.decoding import Pass
-from diffusion_engine.models import Attention
 from diffusion_engine.runtime.attention import Segment
 from tests.diffusion_engine.server.conftest import Served
 
@@ -66,11 +65,10 @@ def test_at_temperature_zero_the_token_is_the_most_probable_one(served: Served) 
     assert [entry.token for entry in entries] == [entry.top_logprobs[0].token for entry in entries]
 
 
+@pytest.mark.parametrize("served", ["llama_draft"], indirect=True)
 def test_they_are_those_of_the_model(served: Served) -> None:
-    """Against a forward pass of the bare transformer."""
+    """Against a forward pass of the bare transformer; causal text has one distribution a token, whatever the steps."""
     model = served.model
-    if model.config.attention is not Attention.CAUSAL:
-        pytest.skip("only causal text has one distribution a token, whatever the steps")
     prompt = model.tokenizer.encode("once upon a time")
     reply = served.client().completions.create(
         model="tiny", prompt="once upon a time", max_tokens=8, temperature=0, logprobs=2

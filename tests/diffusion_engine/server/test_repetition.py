@@ -17,9 +17,8 @@ def ask(served: Served, **diffusion: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
+@pytest.mark.parametrize("served", ["sdar"], indirect=True)  # the other's random weights end their reply
 def test_a_reply_that_repeats_itself_for_ever_is_ended(served: Served) -> None:
-    if served.model.config.family != "sdar":
-        pytest.skip("these random weights end their reply")
     before = served.metric('requests_total{cause="repetition"}')
     endless = ask(served, repetition_limit=0)
     assert endless["diffusion"]["end_cause"] == "length"
