@@ -50,7 +50,6 @@ class Listener:
         self._clock = clock
         self._on_event = on_event
         self._on_error = on_error
-        self._detector = VoiceActivityDetector()
         self._stream_clock = StreamClock()
         self._audible = LastAudible(16_000)
         self._stream: RecognizerStream | None = None
@@ -65,22 +64,25 @@ class Listener:
 
     async def listen(self, audio: AsyncIterable[rtc.AudioFrame]) -> None:
         """Run until ``audio`` ends. The recogniser may come and go meanwhile."""
+        detector = VoiceActivityDetector()
         self._stream = self._recognizer.stream()  # before the first frame: it counts time from there, as the detector
         reader = asyncio.create_task(self._recognize(self._stream), name="listener-recognize")
         try:
             async for frame in audio:
-                self._hear(frame)
+                self._hear(frame, detector)
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
+            # A cancelled task keeps its frames until the garbage collector comes, and the network has megabytes.
+            del detector
 
-    def _hear(self, frame: rtc.AudioFrame) -> None:
+    def _hear(self, frame: rtc.AudioFrame, detector: VoiceActivityDetector) -> None:
         pcm = bytes(frame.data)
         self._audible.push(pcm)
         self._stream_clock.arrived(self._audible.position_ms, self._clock.ms())
         if self._stream is not None and not self._stream.closed:
             self._stream.push_frame(frame)
-        for event in self._detector.push(pcm):
+        for event in detector.push(pcm):
             if self._stream is not None:
                 self._stream.vad_event(event)
             self._on_event(self._floor_event(event))

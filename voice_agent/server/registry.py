@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 import secrets
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 _UFRAG = re.compile(r"^a=ice-ufrag:(\S+)\s*$", re.MULTILINE)
 _CLOSE_WITHIN_S = 8.0
+_COLLECT_AFTER_S = 1.0
 
 
 class RefusedError(RuntimeError):
@@ -122,6 +124,12 @@ class CallRegistry:
         self._services.metrics.late_frames.inc(transport.late_frames)
         self._lines.pop(call.call_id, None)
         logger.info("%s ended: %s", call.call_id, reason)
+        asyncio.get_running_loop().call_later(_COLLECT_AFTER_S, self._collect)
+
+    def _collect(self) -> None:
+        """Free what ended calls have left while nobody can hear the pause; under way, the collector comes by itself."""
+        if not self._lines:
+            gc.collect()
 
     def _refuse(self, status: int, code: str, message: str) -> RefusedError:
         self._services.metrics.refused.labels(code).inc()

@@ -26,6 +26,7 @@ from voice_agent.agents.front_desk.store import BookingStore
 from voice_agent.config import Settings
 from voice_agent.dialogue.phrases import FIXED, Phrases
 from voice_agent.llm import LLM, Endpoint, Timeouts
+from voice_agent.server import heap
 from voice_agent.server.app import create_app
 from voice_agent.server.endpoint_check import check_model, served_models
 from voice_agent.server.process import StartError, WatchedProcess
@@ -188,6 +189,7 @@ class Server:
         page = next((folder for folder in PAGE_FOLDERS if (folder / "index.html").is_file()), None)
         app = create_app(registry, store, self.metrics, info, self._health, token=token, page=page)
         http = _Uvicorn(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2))
+        heap.settle()
         task = asyncio.create_task(http.serve(sockets=[listener]), name="http")
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
