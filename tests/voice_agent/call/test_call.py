@@ -277,7 +277,7 @@ async def test_a_goodbye_that_is_cut_off_does_not_end_the_call() -> None:
 async def test_a_muted_caller_is_not_taken_for_a_silent_one() -> None:
     async with scene(lambda body: Reply("yes")) as call:
         await call.greeted()
-        call.call._no_input.first_s = 0.2
+        call.call._patience.timer.first_s = 0.2
         call.call.on_message({"type": "mute", "muted": True})
         await asyncio.sleep(0.6)
         assert call.captions("agent") == [RESTAURANT.greeting]
@@ -398,7 +398,7 @@ async def test_times_that_are_none_do_not_reach_the_record() -> None:
 async def test_case_72_a_silent_caller_is_asked_and_then_let_go() -> None:
     async with scene(lambda body: Reply("yes")) as call:
         await call.greeted()
-        timer = call.call._no_input
+        timer = call.call._patience.timer
         timer.first_s, timer.second_s, timer.goodbye_s = 0.2, 0.4, 0.6
         reason = await asyncio.wait_for(call.call.ended(), 20)
         assert reason == "the caller was silent"
