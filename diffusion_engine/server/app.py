@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from diffusion_engine.server.access import Access
+from diffusion_engine.server.bodies import BODY_S, BodyLimit
 from diffusion_engine.server.errors import (
     ApiError,
     answer_api_error,
@@ -25,12 +26,13 @@ from diffusion_engine.server.routes import Guard, routes, vendor_routes
 from diffusion_engine.server.served_model import ServedModel
 
 
-def create_app(model: ServedModel, access: Access | None = None) -> FastAPI:
+def create_app(model: ServedModel, access: Access | None = None, *, body_s: float = BODY_S) -> FastAPI:
     """The application around a loaded model; its lifespan starts and stops the engine.
 
     Args:
         model: to serve.
         access: who may send requests; None for everybody.
+        body_s: how long a request's body may take to come, in seconds.
     """
 
     @asynccontextmanager
@@ -45,6 +47,12 @@ def create_app(model: ServedModel, access: Access | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(ClientGoneError, _answer_nobody)
     app.state.metrics = metrics = ServerMetrics(model.engine)
+
+    def refusal(status: int, code: str, message: str) -> Response:
+        metrics.refuse(status, code)
+        return JSONResponse(ApiError(status, message, code=code).body, status)
+
+    app.add_middleware(BodyLimit, refusal=refusal, body_s=body_s)
 
     @app.get("/health")
     async def health() -> JSONResponse:

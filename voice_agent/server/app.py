@@ -14,6 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from voice_agent.server.bodies import BODY_S, BodyLimit
 from voice_agent.server.registry import CallRegistry, RefusedError
 from voice_agent.telemetry.metrics import Metrics
 from voice_agent.telemetry.store import RecordStore
@@ -38,6 +39,7 @@ def create_app(
     *,
     token: str | None = None,
     page: Path | None = None,
+    body_s: float = BODY_S,
 ) -> FastAPI:
     """Build the application.
 
@@ -49,6 +51,7 @@ def create_app(
         health: Which watched processes are ready.
         token: Bearer token that every ``/api`` request needs; None for none.
         page: Folder of the built page.
+        body_s: How long a request's body may take to come, in seconds.
     """
     app = FastAPI(title="voice-agent", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -59,6 +62,9 @@ def create_app(
             if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
                 return _error(401, "unauthorized", "send the server's token: Authorization: Bearer <VOICE_AGENT_TOKEN>")
         return await proceed(request)
+
+    # Added last, it comes first: no body is kept that is refused anyhow.
+    app.add_middleware(BodyLimit, refusal=_error, body_s=body_s)
 
     @app.post("/api/offer")
     async def offer(body: Offer) -> dict[str, str]:

@@ -17,6 +17,7 @@ import uvicorn
 from diffusion_engine.runtime import Limits
 from diffusion_engine.server.access import Access
 from diffusion_engine.server.app import create_app
+from diffusion_engine.server.bodies import BODY_S
 from diffusion_engine.server.served_model import ServedModel, load_served_model
 
 PATIENCE_S = 20
@@ -44,9 +45,11 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *, access: Access | None = None, **limits: object) -> Iterator[Served]:
+def serving(
+    folder: Path, *, access: Access | None = None, body_s: float = BODY_S, **limits: object
+) -> Iterator[Served]:
     model = load_served_model(folder, name="tiny", dtype="fp32", limits=Limits(**limits))  # type: ignore[arg-type]
-    server = uvicorn.Server(uvicorn.Config(create_app(model, access), port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(create_app(model, access, body_s=body_s), port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
