@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -56,6 +59,36 @@ _TYPES = {
 }
 
 
+def first_fault(faults: Sequence[Mapping[str, Any]], body: object) -> tuple[Mapping[str, Any], list[str]]:
+    """What to tell of all that pydantic found wrong.
+
+    Args:
+        faults: pydantic's errors, with places from the body on. Where a field may have several forms, there is one for
+            each; the one that got furthest is about the form that was meant.
+        body: that was sent.
+
+    Returns:
+        The error, and the path to its field, without pydantic's names for forms.
+    """
+    of_first_field = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
+    placed = [(fault, _path(fault, body)) for fault in of_first_field]
+    return max(placed, key=lambda each: len(each[1]))
+
+
+def _path(fault: Mapping[str, Any], body: object) -> list[str]:
+    path: list[str] = []
+    missing = fault["loc"][-1] if fault["type"] == "missing" else None
+    for part in fault["loc"]:
+        if isinstance(body, dict) and (part in body or part == missing):
+            body = body.get(part)
+        elif isinstance(body, list) and isinstance(part, int):
+            body = body[part]
+        else:
+            continue
+        path.append(str(part))
+    return path
+
+
 async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
     """Exception handler for `ApiError`."""
     assert isinstance(error, ApiError)
@@ -67,8 +100,8 @@ async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
 async def answer_validation_error(request: Request, error: Exception) -> JSONResponse:
     """Exception handler: the first field that pydantic refuses, as a 400."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place = [str(part) for part in first["loc"][1:] if not str(part).startswith(("function-", "list["))]
+    faults = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
+    first, place = first_fault(faults, error.body)
     reason = str(first["msg"]).removeprefix("Value error, ")
     if not place and first["type"] == "value_error":
         place = [reason.split(maxsplit=1)[0]]  # a rule about several fields begins with the one to change

@@ -3,58 +3,89 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from diffusion_engine.decoding import CanvasCache, Strategy
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise ValueError(f"must be a number, not {json.dumps(value)}")
+    return value
+
+
+def _boolean(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+# JSON tells numbers, booleans and strings apart; Python, and pydantic with it, would take one for another.
+Integer = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
+_One = Annotated[Literal[1], BeforeValidator(_number)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, fields: object) -> object:
+        """Clients send null for what they don't ask for; also where the default is something else."""
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class DiffusionOptions(_Strict):
     """Our extension object: what diffusion decoding has and OpenAI's API doesn't."""
 
     strategy: Strategy | None = Field(None, description="how the reply is found; the checkpoint names its default")
-    block_length: int | None = Field(None, ge=1, le=1024, description="tokens denoised or drafted together")
-    threshold: float | None = Field(None, ge=0, le=1, description="confidence above which a position is accepted")
-    denoising_steps: int | None = Field(None, ge=1, description="steps among which a block is divided")
-    entropy_bound: float | None = Field(None, ge=0, description="nats that a step of `entropy_bound` may spend")
-    edit_threshold: float | None = Field(None, ge=0, le=1, description="confidence above which `editing` rewrites")
-    sub_block_length: int | None = Field(None, ge=1, le=1024, description="tokens of a block denoised one part first")
+    block_length: Integer | None = Field(None, ge=1, le=1024, description="tokens denoised or drafted together")
+    threshold: Number | None = Field(None, ge=0, le=1, description="confidence above which a position is accepted")
+    denoising_steps: Integer | None = Field(None, ge=1, description="steps among which a block is divided")
+    entropy_bound: Number | None = Field(None, ge=0, description="nats that a step of `entropy_bound` may spend")
+    edit_threshold: Number | None = Field(None, ge=0, le=1, description="confidence above which `editing` rewrites")
+    sub_block_length: Integer | None = Field(
+        None, ge=1, le=1024, description="tokens of a block denoised one part first"
+    )
     canvas_cache: CanvasCache | None = Field(None, description="approximate caches of bidirectional models")
-    fold_commit: bool = Field(True, description="a block's clean pass shares the next block's first step")
+    fold_commit: StrictBool = Field(True, description="a block's clean pass shares the next block's first step")
     draft: str | dict[str, Any] | None = Field(
         None,
         description="an earlier draft of the reply: its text, or the assistant's message with its tool calls; what "
         "still fits is kept, the rest drafted anew; strategies that verify causally reply as they would without it",
     )
-    repetition_limit: int = Field(
+    repetition_limit: Integer = Field(
         128, ge=0, description="tokens in a row that only repeat a short stretch before the reply is ended; 0 for any"
     )
-    probe: bool | str = Field(
+    probe: StrictBool | str = Field(
         False,
         description="tell the probability that the user's turn is complete behind the last message, or behind this "
         "beginning of it: that of what follows there in the prompt, as `turn_complete`",
     )
-    priority: int = Field(0, ge=-10, le=10, description="who goes first when requests meet; mates slow each other down")
-    deadline_ms: float | None = Field(
+    priority: Integer = Field(
+        0, ge=-10, le=10, description="who goes first when requests meet; mates slow each other down"
+    )
+    deadline_ms: Number | None = Field(
         None,
         gt=0,
+        le=86_400_000,
         description="until the reply must have ended, from when the engine has the request; fewer, less careful passes "
         "are spent to meet it, divided over max_tokens",
     )
-    prefill_only: bool = Field(False, description="cache the prompt, generate nothing")
+    prefill_only: StrictBool = Field(False, description="cache the prompt, generate nothing")
     request_id: str | None = Field(None, min_length=1, max_length=128, description="for POST /v1/requests/{id}/cancel")
 
 
 class StreamOptions(_Strict):
     """`stream_options`."""
 
-    include_usage: bool = False
-    include_obfuscation: bool = False
+    include_usage: StrictBool = False
+    include_obfuscation: StrictBool = False
 
 
 class FunctionDefinition(_Strict):
@@ -63,7 +94,7 @@ class FunctionDefinition(_Strict):
     name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
     description: str | None = None
     parameters: dict[str, Any] | None = None
-    strict: bool | None = None
+    strict: StrictBool | None = None
 
 
 class Tool(_Strict):
@@ -92,7 +123,7 @@ class JsonSchemaFormat(_Strict):
     name: str = "response"
     description: str | None = None
     schema_: dict[str, Any] = Field(alias="schema")
-    strict: bool | None = None
+    strict: StrictBool | None = None
 
 
 class ResponseFormat(_Strict):
@@ -112,16 +143,16 @@ class GenerationFields(_Strict):
     """What both endpoints share. The last group means nothing here and is accepted, since clients send it."""
 
     model: str | None = None
-    stream: bool = False
+    stream: StrictBool = False
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    seed: int | None = None
+    max_tokens: Integer | None = Field(None, ge=1)
+    temperature: Number | None = Field(None, ge=0, le=2)
+    top_p: Number | None = Field(None, gt=0, le=1)
+    seed: Integer | None = None
     stop: str | list[str] | None = None
-    n: Literal[1] | None = None
-    frequency_penalty: float | None = Field(None, ge=0, le=0, description="only 0 is supported")
-    presence_penalty: float | None = Field(None, ge=0, le=0, description="only 0 is supported")
+    n: _One | None = None
+    frequency_penalty: Number | None = Field(None, ge=0, le=0, description="only 0 is supported")
+    presence_penalty: Number | None = Field(None, ge=0, le=0, description="only 0 is supported")
     diffusion: DiffusionOptions = Field(default_factory=lambda: DiffusionOptions.model_validate({}))
 
     user: str | None = None
@@ -167,17 +198,17 @@ class ChatCompletionRequest(GenerationFields):
     """`POST /v1/chat/completions`."""
 
     messages: list[dict[str, Any]] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: Integer | None = Field(None, ge=1)
     tools: list[Tool] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedToolChoice | None = None
-    parallel_tool_calls: bool | None = None
+    parallel_tool_calls: StrictBool | None = None
     response_format: ResponseFormat | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=20)
-    diffusing: bool = Field(False, description="stream snapshots of the whole reply, each in place of the last")
+    logprobs: StrictBool | None = None
+    top_logprobs: Integer | None = Field(None, ge=0, le=20)
+    diffusing: StrictBool = Field(False, description="stream snapshots of the whole reply, each in place of the last")
 
     metadata: dict[str, str] | None = None
-    store: bool | None = None
+    store: StrictBool | None = None
     service_tier: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
@@ -204,10 +235,10 @@ class ChatCompletionRequest(GenerationFields):
 class CompletionRequest(GenerationFields):
     """`POST /v1/completions`."""
 
-    prompt: str | list[int] | list[str]
-    echo: Literal[False] | None = None
-    best_of: Literal[1] | None = None
-    logprobs: int | None = Field(None, ge=0, le=5)
+    prompt: str | list[Integer] | list[str]
+    echo: Annotated[Literal[False], BeforeValidator(_boolean)] | None = None
+    best_of: _One | None = None
+    logprobs: Integer | None = Field(None, ge=0, le=5)
     suffix: Literal[""] | None = None
 
     @property
