@@ -229,3 +229,28 @@ def attention(config: ModelConfig) -> bytes:
     width = config.num_heads * dim
     flat = graph.op("Reshape", seen, graph.weight([-1, width], np.int64))
     return graph.model(inputs, {"seen": (flat, ["N", width])})
+
+
+def tile(config: ModelConfig) -> bytes:
+    """Attention of a tile of one request's rows to one key and value head: bit for bit what `attention` gives them.
+
+    Over long texts, `attention` writes and reads all heads' scores of all rows in every operation, far more than a
+    core's cache holds; a tile's stay in it.
+
+    Inputs, for N rows and P keys, a multiple of `KEY_MULTIPLE`: `query` (N, group * head_dim), group being the query
+    heads of a key and value head; `key`, `value` (P, head_dim); `mask` (N, 1, P), added to the scores.
+    Output: `seen` (N, group * head_dim).
+    """
+    graph = _Graph()
+    group, dim = config.num_heads // config.num_kv_heads, config.head_dim
+    inputs: Inputs = {
+        "query": (_FLOAT, ["N", group * dim]),
+        "key": (_FLOAT, ["P", dim]),
+        "value": (_FLOAT, ["P", dim]),
+        "mask": (_FLOAT, ["N", 1, "P"]),
+    }
+    heads = graph.op("Reshape", "query", graph.weight([-1, group, dim], np.int64))
+    scores = graph.op("FusedMatMul", heads, "key", domain=_CONTRIB, transB=1, alpha=1 / math.sqrt(dim))
+    weights = graph.op("Softmax", graph.op("Add", scores, "mask"), axis=-1)
+    flat = graph.op("Reshape", graph.op("MatMul", weights, "value"), graph.weight([-1, group * dim], np.int64))
+    return graph.model(inputs, {"seen": (flat, ["N", group * dim])})

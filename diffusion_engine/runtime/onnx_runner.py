@@ -14,7 +14,9 @@ from diffusion_engine.models import ModelConfig, Transformer
 from diffusion_engine.models.quantize import Int8Linear
 from diffusion_engine.runtime import onnx_graph
 from diffusion_engine.runtime.attention import Segment, contiguous, runs_of, slots_of, visible, wanted_rows
+from diffusion_engine.runtime.onnx_binding import bind_input, bind_output
 from diffusion_engine.runtime.onnx_graph import KEY_MULTIPLE, ZERO_POINT
+from diffusion_engine.runtime.onnx_tiles import Tiles
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
 Floats = npt.NDArray[np.float32]
@@ -74,6 +76,7 @@ class OnnxRunner:
         self._stages = [session(onnx_graph.stage(model, i, levels)) for i in range(config.num_layers + 1)]
         self._head = session(onnx_graph.head(model, levels))
         self._attention = session(onnx_graph.attention(config))
+        self._tile = session(onnx_graph.tile(config))
         self._embedding: Floats = model.embedding.weight.detach().float().numpy()
         half = config.head_dim // 2
         self._cos: Floats = np.ascontiguousarray(model.cos[:, :half].numpy())
@@ -92,13 +95,18 @@ class OnnxRunner:
         requests, at = [], 0
         for segment in segments:
             rows = slice(at, at + len(segment.step.tokens))
-            requests.append(_Rows(segment, rows, self._pool, self._attention, buffers))
+            tiles = Tiles(segment.step, segment.seen, self._tile, buffers.query[rows], buffers.seen[rows])
+            requests.append(_Rows(segment, rows, self._pool, self._attention, tiles, buffers))
             at = rows.stop
-        for layer in range(self.config.num_layers):
+        last = self.config.num_layers - 1
+        for layer in range(last + 1):
             self._stages[layer].run_with_iobinding(buffers.stages[layer])
-            for request in requests:
-                request.attend(layer)
-        self._stages[-1].run_with_iobinding(buffers.stages[-1])
+            for request, segment in zip(requests, segments, strict=True):
+                request.write(layer)
+                if layer < last or len(segment.step.wanted):  # a chunk of a prompt only leaves keys and values
+                    request.attend(layer)
+        if any(len(segment.step.wanted) for segment in segments):
+            self._stages[-1].run_with_iobinding(buffers.stages[-1])
         return self._logits(segments, buffers.x[(self.config.num_layers + 1) % 2])
 
     def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
@@ -147,17 +155,17 @@ class OnnxRunner:
         )
         for index, stage in enumerate(self._stages):
             binding = stage.io_binding()
-            _bind_input(binding, "x", buffers.x[index % 2])
-            _bind_input(binding, "zero_points", buffers.zero_points)
-            _bind_output(binding, "residual", buffers.x[(index + 1) % 2])
+            bind_input(binding, "x", buffers.x[index % 2])
+            bind_input(binding, "zero_points", buffers.zero_points)
+            bind_output(binding, "residual", buffers.x[(index + 1) % 2])
             if index > 0:
-                _bind_input(binding, "seen", buffers.seen)
+                bind_input(binding, "seen", buffers.seen)
             if index < config.num_layers:
-                _bind_input(binding, "positions", buffers.positions)
-                _bind_input(binding, "cos", buffers.rotations[0])
-                _bind_input(binding, "sin", buffers.rotations[1])
+                bind_input(binding, "positions", buffers.positions)
+                bind_input(binding, "cos", buffers.rotations[0])
+                bind_input(binding, "sin", buffers.rotations[1])
                 for name in ("query", "key", "value"):
-                    _bind_output(binding, name, getattr(buffers, name))
+                    bind_output(binding, name, getattr(buffers, name))
             buffers.stages.append(binding)
         return buffers
 
@@ -166,7 +174,13 @@ class _Rows:
     """One request's rows in a pass: writes their keys and values to the pool and attends."""
 
     def __init__(
-        self, segment: Segment, rows: slice, pool: Floats, attention: onnxruntime.InferenceSession, buffers: _Buffers
+        self,
+        segment: Segment,
+        rows: slice,
+        pool: Floats,
+        attention: onnxruntime.InferenceSession,
+        tiles: Tiles,
+        buffers: _Buffers,
     ) -> None:
         """Bind what is the same in every layer.
 
@@ -174,11 +188,13 @@ class _Rows:
             segment: the request.
             rows: where its rows stand in the buffers.
             pool: (layers, 2, num_kv_heads, slots, head_dim).
-            attention: see `onnx_graph.attention`.
+            attention: see `onnx_graph.attention`; attends for the rows behind those of the tiles.
+            tiles: of the leading rows.
             buffers: of the pass.
         """
         self._pool = pool
         self._session = attention
+        self._binding: onnxruntime.IOBinding | None = None
         _, _, kv_heads, _, head_dim = pool.shape
         count, seen = rows.stop - rows.start, segment.seen
         self._apart = (count, kv_heads, head_dim)
@@ -195,26 +211,37 @@ class _Rows:
             start = first * PAGE_TOKENS
             self._seen = slice(start, start + seen)
             self._written = slice(start + segment.step.start, start + segment.length)
+        self._tiles = tiles
+        if tiles.rows == count:
+            return
         padded = (seen // KEY_MULTIPLE + 1) * KEY_MULTIPLE
-        query = buffers.query[rows]
-        mask = np.full((count, 1, padded), -np.inf, dtype=np.float32)
-        mask[:, 0, :seen][visible(segment.step).numpy()] = 0.0
-        fill = np.zeros((count, query.shape[1] // head_dim, padded - seen), dtype=np.float32)
+        rest = slice(rows.start + tiles.rows, rows.stop)
+        query = buffers.query[rest]
+        mask = np.full((len(query), 1, padded), -np.inf, dtype=np.float32)
+        mask[:, 0, :seen][visible(segment.step).numpy()[tiles.rows :]] = 0.0
+        fill = np.zeros((len(query), query.shape[1] // head_dim, padded - seen), dtype=np.float32)
         self._bound = (mask, fill)
         self._binding = attention.io_binding()
-        _bind_input(self._binding, "query", query)
-        _bind_input(self._binding, "mask", mask)
-        _bind_input(self._binding, "fill", fill)
-        _bind_output(self._binding, "seen", buffers.seen[rows])
+        bind_input(self._binding, "query", query)
+        bind_input(self._binding, "mask", mask)
+        bind_input(self._binding, "fill", fill)
+        bind_output(self._binding, "seen", buffers.seen[rest])
+
+    def write(self, layer: int) -> None:
+        """Put `key` and `value` into the pool."""
+        for kind, new in enumerate(self._new):
+            self._pool[layer, kind][:, self._written] = new.reshape(self._apart).transpose(1, 0, 2)
 
     def attend(self, layer: int) -> None:
-        """Fill the rows of `seen` from `query`, `key` and `value`."""
-        gathered = []
-        for kind, names in enumerate(self._names):
-            heads = self._pool[layer, kind]
-            heads[:, self._written] = self._new[kind].reshape(self._apart).transpose(1, 0, 2)
-            seen = heads[:, self._seen] if isinstance(self._seen, slice) else heads.take(self._seen, axis=1)
-            gathered.append(seen)
+        """Fill the rows of `seen` from `query` and the pool."""
+        gathered = [
+            heads[:, self._seen] if isinstance(self._seen, slice) else heads.take(self._seen, axis=1)
+            for heads in self._pool[layer]
+        ]
+        self._tiles.attend(*gathered)
+        if self._binding is None:
+            return
+        for seen, names in zip(gathered, self._names, strict=True):
             address, stride = seen.ctypes.data, seen.strides[0]
             for h, name in enumerate(names):
                 self._binding.bind_input(name, "cpu", 0, np.float32, self._seen_shape, address + h * stride)
@@ -228,11 +255,3 @@ def _session_options(threads: int) -> onnxruntime.SessionOptions:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_mem_pattern = False
     return options
-
-
-def _bind_input(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
-    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-
-
-def _bind_output(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
-    binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

@@ -260,7 +260,8 @@ class Scheduler:
                 continue  # pre-empted by one before it
             if _priority(sequence) < first and not all_run:
                 continue
-            step = sequence.decoder.plan(sequence.table.cached, self._limits.prefill_rows)
+            rows = self._limits.chunk_rows(sequence.table.cached, len(self._running))
+            step = sequence.decoder.plan(sequence.table.cached, rows)
             if self._make_room(sequence, step.start + len(step.tokens)):
                 batch.append((sequence, step))
         return [(sequence, step) for sequence, step in batch if sequence in self._running]
