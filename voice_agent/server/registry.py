@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import re
 import secrets
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from voice_agent.call import Call
+from voice_agent.server import heap
 from voice_agent.services import Services
 from voice_agent.transports.webrtc import BadOfferError, WebRtcTransport
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 _UFRAG = re.compile(r"^a=ice-ufrag:(\S+)\s*$", re.MULTILINE)
 _CLOSE_WITHIN_S = 8.0
-_COLLECT_AFTER_S = 1.0
+_TIDY_AFTER_S = 1.0
 
 
 class RefusedError(RuntimeError):
@@ -124,12 +124,12 @@ class CallRegistry:
         self._services.metrics.late_frames.inc(transport.late_frames)
         self._lines.pop(call.call_id, None)
         logger.info("%s ended: %s", call.call_id, reason)
-        asyncio.get_running_loop().call_later(_COLLECT_AFTER_S, self._collect)
+        asyncio.get_running_loop().call_later(_TIDY_AFTER_S, self._tidy)
 
-    def _collect(self) -> None:
+    def _tidy(self) -> None:
         """Free what ended calls have left while nobody can hear the pause; under way, the collector comes by itself."""
         if not self._lines:
-            gc.collect()
+            heap.give_back()
 
     def _refuse(self, status: int, code: str, message: str) -> RefusedError:
         self._services.metrics.refused.labels(code).inc()
