@@ -23,7 +23,7 @@ from voice_agent.dialogue.retraction import Checkpoint
 from voice_agent.dialogue.session import make_session
 from voice_agent.dialogue.speaker import Speaker
 from voice_agent.dialogue.tasks import CallTasks
-from voice_agent.dialogue.trouble import Trouble
+from voice_agent.dialogue.trouble import Process, Trouble
 from voice_agent.dialogue.turn_log import TurnLog
 from voice_agent.dialogue.utterance import Utterance
 from voice_agent.services import Services
@@ -32,6 +32,7 @@ from voice_agent.transports.base import Transport
 from voice_agent.transports.events import Message
 from voice_agent.turn_taking import (
     AgentHeard,
+    AgentReady,
     Commit,
     Decision,
     DropSpeculation,
@@ -80,7 +81,7 @@ class Call:
             services.phrases,
             self.clock,
             self._tasks,
-            apology=lambda: self._trouble.apology(),
+            apology=lambda error: self._trouble.apology(error),
             on_dropped=self._log.speculation_dropped,
         )
         self._speaker = Speaker(
@@ -194,7 +195,9 @@ class Call:
             await asyncio.sleep(_TICK_S)
             now = self.clock.seconds()
             self._decide(Tick(now))
-            self._patience.tick(now)
+            if self._trouble.tick(now):
+                self._decide(AgentReady(now))
+            self._patience.tick(now, owing=self._trouble.owing)
 
     # The caller's side
 
@@ -226,7 +229,7 @@ class Call:
 
     def _decide(self, event: Event) -> None:
         decisions = self._floor.handle(event)
-        if logger.isEnabledFor(logging.DEBUG) and (decisions or not isinstance(event, Tick)):
+        if logger.isEnabledFor(logging.DEBUG) and (decisions or not isinstance(event, (Tick, AgentReady))):
             logger.debug("%s %s -> %s", self.call_id, event, decisions)
         for decision in decisions:
             self._carry_out(decision)
@@ -237,8 +240,8 @@ class Call:
                 self._replies.prepare(text)
             case DropSpeculation():
                 self._replies.discard()
-            case Commit(text):
-                self._commit(text)
+            case Commit(text, again):
+                self._commit(text, again=again)
             case Reopen():
                 self._reopen()
             case Duck():
@@ -257,21 +260,25 @@ class Call:
             return
         if utterance.before is not None:
             utterance.before.restore()
-        utterance.withdrawn = self._log.reopened(utterance.record)
+        put_off = utterance.reply is not None and utterance.reply.put_off
+        utterance.withdrawn = self._log.reopened(utterance.record, put_off=put_off)
 
-    def _commit(self, text: str) -> None:
+    def _commit(self, text: str, *, again: bool) -> None:
         """The caller's turn is over: let the reply be heard."""
         if self._session is None or self._closing is not None:
             return
         before = Checkpoint(self._conversation)
         reply = self._replies.take(text)
-        record = self._log.committed(text, self._listener.caller_audio_end_ms, reply)
+        record = self._log.committed(text, self._listener.caller_audio_end_ms, reply, again=again)
+        self._trouble.answering()
         self._page.caller_says(record.turn, text, final=True)
         self._answering = self._speaker.answer(text, reply, record, before)
 
     def _on_spoken(self, utterance: Utterance) -> None:
         """The agent has said something to its end."""
         reason = utterance.then_hang_up
+        if utterance.reply is not None and utterance.reply.put_off:
+            self._trouble.put_off()
         if utterance.reply is not None and self._conversation.outcome:
             handed_over = self._conversation.outcome == "hand_over"
             reason = "handed over to a person" if handed_over else "the agent said goodbye"
@@ -280,14 +287,12 @@ class Call:
 
     # Trouble
 
-    def engine_changed(self, up: bool) -> None:
-        """The engine died, or is back."""
-        self._trouble.engine_up = up
-        if up:
+    def process_changed(self, process: Process, up: bool) -> None:
+        """A process that the call needs died, or is back."""
+        self._trouble.changed(process, up)
+        if up and process == "engine":
             self._prefill(self._conversation.turn())
-        else:
-            self._trouble.tell("engine", "The language model is being restarted.")
 
     def _on_recognizer_error(self, message: str) -> None:
         logger.warning("%s: the recogniser failed: %s", self.call_id, message)
-        self._trouble.tell("speech", "The recogniser is being restarted.")
+        self._trouble.tell("speech")

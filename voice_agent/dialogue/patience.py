@@ -24,9 +24,9 @@ class Patience:
         self.muted = False
         """The caller can't be heard, and knows."""
 
-    def tick(self, now: float) -> None:
-        """It is ``now`` (s of the call)."""
-        idle = self._speaker.utterance is None and not self.caller_sounds and not self.muted
+    def tick(self, now: float, *, owing: bool) -> None:
+        """It is ``now`` (s of the call); while the agent is ``owing`` an answer, the caller is right to be silent."""
+        idle = self._speaker.utterance is None and not self.caller_sounds and not self.muted and not owing
         match self.timer.tick(now, idle=idle):
             case NoInput.PROMPT:
                 self._speaker.say(phrases.STILL_THERE[min(self.timer.prompts, len(phrases.STILL_THERE)) - 1])

@@ -14,8 +14,8 @@ from livekit.agents import tts
 
 APOLOGY = "Sorry, I didn't get that. Could you say it again, please?"
 """The language model failed to answer."""
-OUTAGE = "Sorry, something isn't working here. Please say that again in a few seconds."
-"""The language model failed to answer because its process is being restarted: it isn't the caller's fault."""
+OUTAGE = "Sorry, something isn't working here. One moment please, I'll answer that in a few seconds."
+"""A reply failed because a process is being restarted: it isn't the caller's fault, and the answer comes by itself."""
 TROUBLE = "Sorry, one moment please."
 """A process died and is being restarted."""
 STILL_THERE = ("Are you still there?", "Hello? I can't hear you.")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from livekit.agents import tts
+from livekit.agents import APIError, tts
 
 from voice_agent.agents.front_desk.agent import Conversation
 from voice_agent.dialogue.phrases import Phrases
@@ -25,7 +25,7 @@ class Replies:
         phrases: Prepared audio.
         clock: The call's clock.
         tasks: Where a dropped reply ends its work.
-        apology: What a reply says where the model fails.
+        apology: What a reply says where the model or the voice fails, by its error.
         on_dropped: Called when a prepared reply is thrown away.
     """
 
@@ -37,7 +37,7 @@ class Replies:
         phrases: Phrases,
         clock: CallClock,
         tasks: CallTasks,
-        apology: Callable[[], str],
+        apology: Callable[[APIError], Awaitable[str]],
         on_dropped: Callable[[], None],
     ) -> None:
         self._conversation = conversation

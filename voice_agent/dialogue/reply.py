@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from livekit import rtc
@@ -18,7 +18,7 @@ from livekit.agents.utils import aio
 
 from voice_agent.agents.front_desk.agent import IRREVERSIBLE, Conversation, NotCommittedError, Turn
 from voice_agent.agents.front_desk.tools import ToolCallError
-from voice_agent.dialogue.phrases import APOLOGY, Phrases
+from voice_agent.dialogue.phrases import APOLOGY, OUTAGE, Phrases
 from voice_agent.llm import LLM, Draft
 from voice_agent.telemetry.clock import CallClock
 from voice_agent.telemetry.record import LlmRequest
@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 MAX_STEPS = 5
 """Requests in one reply: a tool call, its result, another one, and the words."""
+
+
+async def _apologise(error: APIError) -> str:
+    return APOLOGY
 
 
 class Reply:
@@ -40,7 +44,7 @@ class Reply:
         phrases: Prepared audio, for the apology.
         clock: The call's clock.
         speculative: The turn isn't committed yet.
-        apology: What to say where the model fails.
+        apology: What to say where the model or the voice fails, by its error.
         earlier: How an earlier reply to the same turn, not all of it heard yet, began: a draft of this one's beginning.
     """
 
@@ -55,13 +59,15 @@ class Reply:
         *,
         speculative: bool,
         earlier: Draft | None = None,
-        apology: Callable[[], str] = lambda: APOLOGY,
+        apology: Callable[[APIError], Awaitable[str]] = _apologise,
     ) -> None:
         self.caller = caller
         self.speculative = speculative
         self.requests: list[LlmRequest] = []
         self.tts_first_chunk_ms: float | None = None
         self.error: str | None = None
+        self.put_off = False
+        """It failed, and said that an answer will come."""
         self.written = ""
         """Its words so far."""
         self.beginning: Draft | None = None
@@ -141,12 +147,22 @@ class Reply:
                     raise APIConnectionError("the model said nothing", retryable=False)
                 self._say(self._fallback)
         except APIError as error:
-            self.error = f"{type(error).__name__}: {error}"
-            logger.warning("a reply failed: %s", self.error)
-            self._say((" " if self.written else "") + self._apology())
+            logger.warning("a reply failed: %s", error)
+            if self._fallback and not self.written:
+                self.error = f"{type(error).__name__}: {error}"
+                self._say(self._fallback)  # the tool's work is done, and its own words tell what it was
+            else:
+                self._say((" " if self.written else "") + await self._failed(error))
         finally:
             self._text.close()
             self._to_speak.close()
+
+    async def _failed(self, error: APIError) -> str:
+        """Note an error that leaves the caller without an answer; returns what to say about it."""
+        self.error = f"{type(error).__name__}: {error}"
+        words = await self._apology(error)
+        self.put_off = words == OUTAGE
+        return words
 
     async def _converse(self) -> None:
         prompt, draft = self._prompt, self._earlier
@@ -236,10 +252,10 @@ class Reply:
             if first is not None:
                 await self._synthesize(first)
         except APIError as error:
-            self.error = f"{type(error).__name__}: {error}"
-            logger.warning("the voice failed: %s", self.error)
-            if self.tts_first_chunk_ms is None:
-                for frame in self._phrases.get(APOLOGY) or []:
+            logger.warning("the voice failed: %s", error)
+            words = await self._failed(error)
+            if self.put_off or self.tts_first_chunk_ms is None:
+                for frame in self._phrases.get(words) or []:
                     self._send(frame)
         finally:
             self._audio.close()

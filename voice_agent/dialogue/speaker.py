@@ -178,7 +178,8 @@ class Speaker:
         now = self._clock.seconds()
         if utterance.audible:
             self._on_event(AgentHeard(now, heard))
-        self._on_event(AgentFinished(now))
+        answered = utterance.reply is None or not utterance.reply.put_off
+        self._on_event(AgentFinished(now, answered))
         self._on_spoken(utterance)
 
     def _finish(self, utterance: Utterance, *, heard: str, interrupted: bool) -> None:

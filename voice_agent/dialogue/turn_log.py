@@ -98,11 +98,13 @@ class TurnLog:
         self.latest.events.decision = self._clock.ms()
         return self.latest
 
-    def committed(self, caller: str, caller_audio_end_ms: float | None, reply: Reply) -> TurnRecord:
-        """A turn of the caller is over, and ``reply`` answers it."""
+    def committed(
+        self, caller: str, caller_audio_end_ms: float | None, reply: Reply, *, again: bool = False
+    ) -> TurnRecord:
+        """A turn of the caller is over, and ``reply`` answers it; ``again``: an answer was put off before."""
         self.turns += 1
-        record = TurnRecord(self.turns, caller=caller, events=self._pending)
-        record.events.caller_audio_end = caller_audio_end_ms
+        record = TurnRecord(self.turns, caller=caller, events=self._pending, again=again)
+        record.events.caller_audio_end = None if again else caller_audio_end_ms
         record.events.decision = self._clock.ms()
         record.events.llm = reply.requests
         # A reply that was begun with the decision itself was not prepared.
@@ -113,14 +115,14 @@ class TurnLog:
         self.latest = record
         return record
 
-    def reopened(self, record: TurnRecord) -> bool:
-        """The turn of ``record``, the latest, wasn't over; tells whether the next commit takes its place.
+    def reopened(self, record: TurnRecord, *, put_off: bool = False) -> bool:
+        """The turn of ``record``, the latest, wasn't over or answered; tells whether the next commit takes its place.
 
-        It does unless something of a reply was heard, which then is an interrupted turn of its own.
+        It does unless something of a reply was heard, which then is a turn of its own.
         """
-        self._dropped = True
+        self._dropped = not put_off
         heard = record.events.first_packet is not None
-        self._metrics.reopened.labels("heard" if heard else "unheard").inc()
+        self._metrics.reopened.labels("put_off" if put_off else "heard" if heard else "unheard").inc()
         if heard or record is not self.latest:
             return False
         self.turns -= 1
@@ -172,7 +174,7 @@ class TurnLog:
             return
         if client_ms is not None and self._client_offset_ms is not None:
             record.events.client_audible = client_ms + self._client_offset_ms
-        if gap_ms is not None and record.turn > 0:
+        if gap_ms is not None and record.turn > 0 and not record.again:
             record.gap_ms = gap_ms
             self._metrics.client_measured(gap_ms)
         self._save(record)

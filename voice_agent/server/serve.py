@@ -25,6 +25,7 @@ from voice_agent.agents.front_desk.facts import Restaurant
 from voice_agent.agents.front_desk.store import BookingStore
 from voice_agent.config import Settings
 from voice_agent.dialogue.phrases import FIXED, Phrases
+from voice_agent.dialogue.trouble import Process
 from voice_agent.llm import LLM, Endpoint, Timeouts
 from voice_agent.server import heap
 from voice_agent.server.app import create_app
@@ -142,14 +143,16 @@ class Server:
         return Endpoint(address.base_url, name, extensions=True, timeouts=timeouts)
 
     def _on_speech(self, up: bool) -> None:
-        if up and self.processes["speech"].restarts:
-            self.metrics.restarts.labels("speech").inc()
+        self._on_process("speech", up)
 
     def _on_engine(self, up: bool) -> None:
-        if up and self.processes["engine"].restarts:
-            self.metrics.restarts.labels("engine").inc()
+        self._on_process("engine", up)
+
+    def _on_process(self, name: Process, up: bool) -> None:
+        if up and self.processes[name].restarts:
+            self.metrics.restarts.labels(name).inc()
         if self.registry is not None:
-            self.registry.each(lambda call: call.engine_changed(up))
+            self.registry.each(lambda call: call.process_changed(name, up))
 
     def _conversation(self, restaurant: Restaurant, bookings: BookingStore) -> Conversation:
         today = self.settings.today

@@ -20,8 +20,8 @@ class Metrics:
         self.turns = Counter("voice_agent_turns", "Turns answered", ["speculation"], registry=self.registry)
         self.reopened = Counter(
             "voice_agent_turns_reopened",
-            "Turns taken back because the caller had only paused",
-            ["reply"],  # heard: it began in the caller's pause; unheard: it cost work only
+            "Turns taken back because the caller had only paused, or no answer to them could be given",
+            ["reply"],  # heard: it began in the caller's pause; unheard: it cost work only; put_off: it failed
             registry=self.registry,
         )
         self.errors = Counter("voice_agent_errors", "Errors within calls", ["kind"], registry=self.registry)

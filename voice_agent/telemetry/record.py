@@ -62,6 +62,8 @@ class TurnRecord:
         gap_ms: Last audible caller sample to first audible agent sample, as the client measured it.
         speculation: Whether a reply prepared before the commit was used (``hit``), thrown away (``miss``), or none was.
         interrupted: The caller cut the reply off.
+        again: The turn before, whose answer was put off while a process was being restarted: the caller has said
+            nothing since, so there is no gap to measure.
         error: What went wrong in it.
     """
 
@@ -73,6 +75,7 @@ class TurnRecord:
     gap_ms: float | None = None
     speculation: Speculation = "none"
     interrupted: bool = False
+    again: bool = False
     error: str | None = None
 
     @property

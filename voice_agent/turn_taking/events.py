@@ -75,7 +75,17 @@ class AgentHeard(Event):
 
 @dataclass(frozen=True, slots=True)
 class AgentFinished(Event):
-    """The agent's utterance is over: played out, stopped, or ended without a sound."""
+    """The agent's utterance is over: played out, stopped, or ended without a sound.
+
+    ``answered`` is False where it only said that an answer will come: the caller's turn is still to be answered.
+    """
+
+    answered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReady(Event):
+    """The agent is able to give the answer that it has put off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +111,13 @@ class DropSpeculation(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Decision):
-    """The caller's turn is over and said ``text``: answer it."""
+    """The caller's turn is over and said ``text``: answer it.
+
+    ``again``: an answer to it was put off, and the caller has said nothing since.
+    """
 
     text: str
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from voice_agent.turn_taking.events import (
     AgentAudioStarted,
     AgentFinished,
     AgentHeard,
+    AgentReady,
     Commit,
     Decision,
     DropSpeculation,
@@ -89,6 +90,7 @@ class SilenceFloor:
             AgentAudioStarted: self._on_agent_started,
             AgentHeard: self._on_agent_heard,
             AgentFinished: self._on_agent_finished,
+            AgentReady: self._on_agent_ready,
             Tick: lambda event: [],
         }
         decisions = handlers[type(event)](event)
@@ -225,6 +227,11 @@ class SilenceFloor:
         if unheard:
             # Whatever became of the reply: the words wait for what the caller says next.
             return self._reopen()
+        if not event.answered:
+            self._agent_heard = self._heard_before
+            if overlap is None or not words(overlap.text):
+                self._await_caller()
+            return self._reopen()
         self._words.settle()
         # What the caller was saying over the end of the utterance is a turn of its own now; but a backchannel that
         # was over, too, asks for nothing.
@@ -232,6 +239,12 @@ class SilenceFloor:
         if over and overlap is not None and is_backchannel(overlap.text, after_question=overlap.after_question):
             self._drop_stretch()
         return []
+
+    def _on_agent_ready(self, event: AgentReady) -> list[Decision]:
+        silent = self._turn_started is None and not self._gate and not self._trigger
+        if self._agent is _Agent.IDLE and silent and words(self.turn_text):
+            return self._commit(self.turn_text, again=True)
+        return []  # what the caller says now ends in a commit of its own, the older words in front
 
     def _reopen(self) -> list[Decision]:
         self._agent_heard = self._heard_before if self._agent is _Agent.SPEAKING else self._agent_heard
@@ -296,10 +309,14 @@ class SilenceFloor:
             return []
         return self._commit(text) if silence >= self.config.hold_for(text, asked_for(self._agent_heard)) else []
 
-    def _commit(self, text: str) -> list[Decision]:
-        gate, trigger = self._gate, self._trigger
+    def _commit(self, text: str, *, again: bool = False) -> list[Decision]:
         self._words.commit()
+        self._await_caller()
+        self._agent = _Agent.REPLYING
+        return [Commit(text, again)]
+
+    def _await_caller(self) -> None:
+        """A turn of the caller begins with what they say next; a sound of theirs may be under way."""
+        gate, trigger = self._gate, self._trigger
         self._begin_turn()
         self._gate, self._trigger = gate, trigger
-        self._agent = _Agent.REPLYING
-        return [Commit(text)]

@@ -320,26 +320,106 @@ async def test_a_voice_that_fails_is_replaced_by_prepared_audio() -> None:
 async def test_a_dead_engine_is_told_at_once() -> None:
     async with scene(lambda body: Reply("yes")) as call:
         await call.greeted()
-        call.call.engine_changed(False)
+        call.call.process_changed("engine", up=False)
         await until(lambda: phrases.TROUBLE in call.captions("agent"))
         assert call.line.of("error")[0]["code"] == "engine"
-        call.call.engine_changed(True)
+        call.call.process_changed("engine", up=True)
 
 
-async def test_a_caller_is_not_blamed_for_an_engine_that_is_down() -> None:
+async def test_a_turn_that_an_engine_s_death_left_unanswered_is_answered_when_it_is_back() -> None:
     down = True
     async with scene(lambda body: Reply(status=500) if down else Reply("here I am")) as call:
         await call.greeted()
-        call.call.engine_changed(False)
+        call.call.process_changed("engine", up=False)
         await until(lambda: phrases.TROUBLE in call.captions("agent"))
         call.speak("are you there")
         await until(lambda: bool(call.turns().get(1, {}).get("heard")))
-        assert call.turns()[1]["heard"] == phrases.OUTAGE
+        assert call.turns()[1]["heard"] == phrases.OUTAGE, "the caller isn't blamed"
         down = False
-        call.call.engine_changed(True)
-        call.speak("hello again")
+        call.call.process_changed("engine", up=True)
         await until(lambda: 2 in call.turns())
-        assert call.turns()[2]["heard"] == "here I am"
+        first, second = call.turns()[1], call.turns()[2]
+        assert (second["caller"], second["heard"], second["again"]) == ("are you there", "here I am", True)
+        assert first["again"] is False
+        assert second["internal_gap_ms"] is None, "nobody waits for an answer that was put off"
+        contents = [m["content"] for m in call.server.bodies[-1]["messages"][1:]]
+        assert contents == [RESTAURANT.greeting, "are you there"], "the excuse is no part of the dialogue"
+    assert [turn["turn"] for turn in call.stored["turns"]] == [0, 1, 2]
+
+
+async def test_a_caller_who_speaks_while_the_engine_is_away_is_answered_on_all_of_it() -> None:
+    down = True
+    async with scene(lambda body: Reply(status=500) if down else Reply("here I am")) as call:
+        await call.greeted()
+        call.call.process_changed("engine", up=False)
+        await until(lambda: phrases.TROUBLE in call.captions("agent"))
+        call.speak("a table for two")
+        call.tell(Final, text="a table for two")
+        await until(lambda: bool(call.turns().get(1, {}).get("heard")))
+        down = False
+        call.start_speaking()
+        call.call.process_changed("engine", up=True)
+        call.stop_speaking("tomorrow at eight in the evening")
+        await until(lambda: 2 in call.turns())
+        assert call.turns()[2]["caller"] == "a table for two tomorrow at eight in the evening"
+        assert call.turns()[2]["again"] is False
+        assert len(call.server.bodies[-1]["messages"]) == 3
+
+
+async def test_a_caller_who_waits_for_an_answer_is_not_asked_whether_they_are_there() -> None:
+    async with scene(lambda body: Reply(status=500)) as call:
+        await call.greeted()
+        call.call.process_changed("engine", up=False)
+        await until(lambda: phrases.TROUBLE in call.captions("agent"))
+        call.speak("are you there")
+        await until(lambda: call.call._trouble.owing)
+        timer = call.call._patience.timer
+        call.call._patience.tick(call.call.clock.seconds() + timer.goodbye_s + 1, owing=True)
+        assert timer.prompts == 0
+        assert call.call._trouble.tick(call.call.clock.seconds() + 10) is False
+        await until(lambda: call.captions("agent")[-1] == phrases.TROUBLE)
+        call.call._trouble.tick(call.call.clock.seconds() + 70)
+        assert not call.call._trouble.owing, "it isn't owed for ever"
+
+
+async def test_an_engine_that_dies_under_a_request_is_known_to_be_dead_a_moment_later() -> None:
+    async with scene(lambda body: Reply("one two", break_after=0)) as call:
+        await call.greeted()
+        call.speak("are you there")
+        await until(lambda: len(call.server.bodies) == 2)  # asked again at once: the connection may just have been old
+        call.call.process_changed("engine", up=False)
+        await until(lambda: bool(call.turns().get(1, {}).get("heard")))
+        assert call.turns()[1]["heard"] == phrases.OUTAGE
+
+
+async def test_what_a_tool_did_is_told_even_if_the_model_dies_over_the_answer() -> None:
+    def script(body: Body) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return Reply(status=500)
+        return availability_then("")(body)
+
+    async with scene(script) as call:
+        await call.greeted()
+        call.speak("a table for four tomorrow at seven thirty in the evening.")
+        await until(lambda: 1 in call.turns())
+        said = next(json.loads(m["content"])["say"] for m in call.conversation.messages if m["role"] == "tool")
+        assert call.turns()[1]["heard"] == said
+        assert call.turns()[1]["error"]
+
+
+async def test_a_turn_that_the_voice_s_death_left_unanswered_is_answered_when_it_is_back() -> None:
+    async with scene(lambda body: Reply("here I am")) as call:
+        await call.greeted()
+        call.voice.broken = True
+        call.call.process_changed("speech", up=False)
+        await until(lambda: phrases.TROUBLE in call.captions("agent"))
+        assert call.line.of("error")[0]["code"] == "speech"
+        call.speak("are you there")
+        await until(lambda: 1 in call.turns())
+        call.voice.broken = False
+        call.call.process_changed("speech", up=True)
+        await until(lambda: 2 in call.turns())
+        assert (call.turns()[2]["heard"], call.turns()[2]["again"]) == ("here I am", True)
 
 
 async def test_case_75_hanging_up_mid_word_leaves_nothing_behind() -> None:

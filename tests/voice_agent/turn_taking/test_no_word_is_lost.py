@@ -11,6 +11,7 @@ from voice_agent.turn_taking import (
     AgentAudioStarted,
     AgentFinished,
     AgentHeard,
+    AgentReady,
     Commit,
     Event,
     Final,
@@ -38,7 +39,7 @@ WORDS = [
 # fmt: on
 
 EVENTS = ["start", "trigger up", "trigger down", "end", "partial", "shorter partial", "preflight", "final"]
-AGENT = ["agent starts", "agent ends", "a moment", "a moment", "a while"]
+AGENT = ["agent starts", "agent ends", "agent puts off", "agent is ready", "a moment", "a moment", "a while"]
 WHOLE = ["utterance", "utterance", "reply"]
 STEPS = st.lists(st.sampled_from([*EVENTS, *AGENT, *WHOLE]), max_size=50)
 
@@ -108,6 +109,11 @@ class Call:
             case "agent ends" if self.agent != "idle":
                 self.agent = "idle"
                 self.tell(AgentFinished(self.now))
+            case "agent puts off" if self.agent == "speaking":
+                self.agent = "idle"
+                self.tell(AgentFinished(self.now, answered=False))
+            case "agent is ready":
+                self.tell(AgentReady(self.now))
             case "utterance":
                 for part in ("start", "partial", "trigger down", "preflight", "end", "final", "a moment", "a moment"):
                     self.step(part)

@@ -11,6 +11,7 @@ from voice_agent.turn_taking import (
     AgentAudioStarted,
     AgentFinished,
     AgentHeard,
+    AgentReady,
     Commit,
     Duck,
     Event,
@@ -360,6 +361,41 @@ def test_a_reply_that_ended_unheard_leaves_the_words_for_the_next_turn() -> None
     assert script.kinds() == ["Speculate", "Commit", "Reopen"]
     script.run(*utterance(5.0, 6.0, "are you there?"), until=8.0)
     assert script.all(Commit)[-1][1] == Commit(f"{TABLE} are you there?")
+
+
+def put_off_answer() -> Script:
+    """A turn whose answer was put off at 4.0 s by a phrase that the caller has heard."""
+    script = Script()
+    script.run(*utterance(0.2, 2.0, TABLE), AgentAudioStarted(2.6), AgentFinished(4.0, answered=False), until=5.0)
+    assert script.kinds() == ["Speculate", "Commit", "Reopen"]
+    script.log.clear()
+    return script
+
+
+def test_an_answer_that_was_put_off_is_given_as_soon_as_it_can_be() -> None:
+    script = put_off_answer()
+    script.run(until=9.0)
+    assert script.log == [], "the caller was told to wait, and does"
+    script.run(AgentReady(9.01), until=9.1)
+    assert script.log == [(9.01, Commit(TABLE, again=True))]
+    script.run(AgentAudioStarted(9.5), AgentFinished(11.0), AgentReady(11.5), until=12.0)
+    assert len(script.log) == 1, "it was given"
+
+
+def test_a_caller_who_says_more_while_they_wait_is_answered_on_all_of_it() -> None:
+    script = put_off_answer()
+    script.run(*utterance(6.0, 7.0, "are you there?"), AgentReady(6.5), AgentReady(7.1), until=9.0)
+    assert [decision for _, decision in script.all(Commit)] == [Commit(f"{TABLE} are you there?")]
+
+
+def test_a_sound_over_the_agent_s_excuse_is_no_reason_to_ask_again() -> None:
+    script = Script()
+    cough = utterance(3.0, 3.2, "", final=False)
+    finished = AgentFinished(4.0, answered=False)
+    script.run(*utterance(0.2, 2.0, TABLE), AgentAudioStarted(2.6), *cough, finished, until=8.0)
+    assert len(script.all(Commit)) == 1
+    script.run(AgentReady(8.01), until=8.1)
+    assert script.all(Commit)[-1][1] == Commit(TABLE, again=True)
 
 
 def test_the_question_asked_before_still_counts_when_the_turn_goes_on() -> None:
