@@ -288,7 +288,6 @@ def test_requests_that_give_up_their_pages_go_on_where_they_were(loaded: dict[st
 
 @pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_a_thousand_aborts_at_random_steps_leave_the_pool_as_it_was(loaded: dict[str, Loaded], family: str) -> None:
-    """A thousand for the two families that stand for causal and block-causal ones, two hundred for the others."""
     model = loaded[family]
     scheduler = model.scheduler(pages=48)
     expected = run_one(model.scheduler(), model.request([9] * 30)).tokens
@@ -299,7 +298,7 @@ def test_a_thousand_aborts_at_random_steps_leave_the_pool_as_it_was(loaded: dict
 
     live: list[GenerationRequest] = []
     aborted = 0
-    while aborted < (1000 if family in FAMILIES else 200):
+    while aborted < 1000:
         if len(live) < 4:
             id = f"r{aborted}-{number(1 << 30)}"
             live.append(model.request([number(3)] * (1 + number(60)), id=id, max_tokens=200, temperature=1.0))
