@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torch import Tensor
-
-from diffusion_engine.decoding import Decoder, Pass, Progress
+from diffusion_engine.decoding import Decoder, Pass, Progress, Reading
 from diffusion_engine.runtime import EndCause, EndEvent, GenerationRequest, Limits, Runner, RunnerKind, Scheduler
 from diffusion_engine.server.served_model import Dtype, ServedModel, load_served_model
 
@@ -84,9 +83,9 @@ class Forgetful:
         """See `Decoder`; in one pass, however long."""
         return self._decoder.plan(0, WHOLE_TEXT)
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
         """See `Decoder`."""
-        return replace(self._decoder.observe(step, logits), kept=0)
+        return replace(self._decoder.observe(step, readings), kept=0)
 
 
 class BenchScheduler(Scheduler):

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from diffusion_engine.bench.bed import Bed
 from diffusion_engine.bench.figures import milliseconds, paired_ratio
 from diffusion_engine.decoding import Pass
@@ -58,4 +60,6 @@ def _forward(bed: Bed, rows: int) -> float:
     segment = Segment(step, list(range(math.ceil((prefix + rows) / PAGE_TOKENS))))
     began = time.perf_counter()
     scheduler.runner.run([segment])
+    if scheduler.runner.device.type == "cuda":
+        torch.cuda.synchronize(scheduler.runner.device)
     return time.perf_counter() - began

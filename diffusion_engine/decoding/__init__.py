@@ -1,4 +1,4 @@
-"""What one request does with the logits of a pass: strategies, sampling, grammars. No I/O, no scheduling."""
+"""What one request does with what a pass says: strategies, sampling, grammars. No I/O, no scheduling."""
 
 from diffusion_engine.decoding.constraint import Constraint, ConstraintError
 from diffusion_engine.decoding.logprobs import TokenLogprobs
@@ -6,6 +6,7 @@ from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters
 from diffusion_engine.decoding.passes import Decoder, Pass, Progress
 from diffusion_engine.decoding.prefill import PrefillDecoder
 from diffusion_engine.decoding.probe import ProbingDecoder
+from diffusion_engine.decoding.reading import Query, Reading, Reads
 from diffusion_engine.decoding.sampling import NonFiniteLogitsError
 from diffusion_engine.decoding.strategies import (
     CAUSAL_STRATEGIES,
@@ -27,6 +28,9 @@ __all__ = [
     "PrefillDecoder",
     "ProbingDecoder",
     "Progress",
+    "Query",
+    "Reading",
+    "Reads",
     "Sampling",
     "Strategy",
     "TokenLogprobs",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
 from diffusion_engine.decoding.denoising import Denoiser
 from diffusion_engine.decoding.parameters import DecodingParameters
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
+from diffusion_engine.decoding.reading import Reading
 from diffusion_engine.models import Attention, ModelConfig
 
 
@@ -27,7 +27,7 @@ class BlockDecoder:
 
     Where logits are shifted, position i is predicted by the row at i - 1; and a causal model, shifted or not, knows the
     first token of a block by its last row of text. That row before the block is clean: its logits stay the same as long
-    as the block is open, so they are carried from the block's first step, and the first position needn't wait.
+    as the block is open, so what the block's first step read off them is carried, and the first position needn't wait.
 
     Attributes:
         text, logprobs: see `Denoiser`.
@@ -63,8 +63,8 @@ class BlockDecoder:
         self._has_border = config.shift_logits or not self._aligned
         self._ends = frozenset(config.eos_token_ids)
         self._fold = parameters.fold_commit
-        self._border: Tensor | None = None
-        """Logits of the last row before block `_border_of`."""
+        self._border: Reading | None = None
+        """Of the last row before block `_border_of`."""
         self._border_of = -1
 
     @property
@@ -97,33 +97,36 @@ class BlockDecoder:
         clean = len(before)
         if clean and not self._fold:
             border = [clean - 1] if self._needs_border else []
-            return Pass(tokens=before, start=cached, clean=clean, wanted=border, block_length=self._unit)
-        rows = [
-            clean - 1 if offset == 0 and self._has_border else clean + offset - self._shift
+            query = denoiser.query([0] if border else [])
+            return Pass(tokens=before, start=cached, clean=clean, wanted=border, query=query, block_length=self._unit)
+        rows = {
+            offset: clean - 1 if offset == 0 and self._has_border else clean + offset - self._shift
             for offset in denoiser.targets()
-        ]
+        }
+        asked = [offset for offset, row in rows.items() if row >= 0]
         return Pass(
             tokens=before + denoiser.inputs(),
             start=cached,
             clean=clean,
             masks=0 if self._aligned else len(denoiser.block),
-            wanted=[row for row in rows if row >= 0],
+            wanted=[rows[offset] for offset in asked],
+            query=denoiser.query(asked),
             block_length=self._unit,
         )
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
         """See `Decoder`."""
         denoiser = self._denoiser
         unsaid, denoiser.unsaid = denoiser.unsaid, []
         if self._needs_border and step.clean and len(step.wanted):
-            self._border, self._border_of = logits[0].clone(), denoiser.start
+            self._border, self._border_of = readings[0].kept(), denoiser.start
         if len(step.tokens) == step.clean:
             return Progress(kept=step.clean, emitted=unsaid)
         if self._needs_border and not step.clean:
             assert self._border is not None
-            logits = torch.cat([self._border.unsqueeze(0), logits])
+            readings = [self._border, *readings]
         start, ran = denoiser.start, denoiser.inputs()
-        emitted = denoiser.take(logits, settled=self._has_border)
+        emitted = denoiser.take(readings, settled=self._has_border)
         # A pass that found nothing left to change was the block's commit pass. What follows an end token isn't kept.
         unchanged = ran == self.text[start : denoiser.start]
         committed = unchanged and not self._has_border and self._ends.isdisjoint(emitted)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
 from diffusion_engine.decoding.denoising import Denoiser
 from diffusion_engine.decoding.parameters import CanvasCache, DecodingParameters
 from diffusion_engine.decoding.passes import Pass, Progress
+from diffusion_engine.decoding.reading import Reading
 from diffusion_engine.models import ModelConfig
 
 
@@ -63,7 +63,7 @@ class CanvasDecoder:
         self._snapshot: list[int] = []
         """The canvas of the block's first step, whose keys and values the others lean on."""
         self._snapshot_of = -1
-        self._border: Tensor | None = None
+        self._border: Reading | None = None
 
     @property
     def provisional(self) -> list[int | None]:
@@ -85,7 +85,7 @@ class CanvasDecoder:
         start, block = denoiser.start, denoiser.inputs()
         end = start + len(block)
         canvas = self.text[:start] + block + [self._mask] * (self._length - end)
-        targets = [start + offset - self._shift for offset in denoiser.targets()]
+        targets = denoiser.targets()
         if self._cache is CanvasCache.NONE or self._snapshot_of != start:
             return self._pass(canvas, 0, self._length, targets)
         if not cached:
@@ -94,14 +94,14 @@ class CanvasDecoder:
         last = end if self._cache is CanvasCache.DUAL else self._length
         return self._pass(canvas, start, last, targets)
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
         """See `Decoder`."""
         denoiser = self._denoiser
         unsaid, denoiser.unsaid = denoiser.unsaid, []
         if self._cache is CanvasCache.NONE:
             return Progress(
                 kept=0,
-                emitted=unsaid + denoiser.take(logits),
+                emitted=unsaid + denoiser.take(readings),
                 denoising=True,
                 reused=denoiser.reused,
                 hurried=denoiser.hurried,
@@ -110,21 +110,24 @@ class CanvasDecoder:
         first = bool(self._shift) and denoiser.targets()[:1] == [0]
         if self._snapshot_of != denoiser.start:
             self._snapshot, self._snapshot_of = step.tokens, denoiser.start
-            self._border = logits[0].clone() if first else None
+            self._border = readings[0].kept() if first else None
         elif not step.start:
             return Progress(kept=kept, emitted=unsaid)
         elif first:
             assert self._border is not None
-            logits = torch.cat([self._border.unsqueeze(0), logits])
-        emitted = unsaid + denoiser.take(logits, settled=first)
+            readings = [self._border, *readings]
+        emitted = unsaid + denoiser.take(readings, settled=first)
         return Progress(kept=kept, emitted=emitted, denoising=True, reused=denoiser.reused, hurried=denoiser.hurried)
 
     def _pass(self, canvas: list[int], first: int, last: int, targets: list[int]) -> Pass:
+        rows = {offset: self._denoiser.start + offset - self._shift - first for offset in targets}
+        asked = [offset for offset, row in rows.items() if row >= 0]
         return Pass(
             tokens=canvas[first:last],
             start=first,
             clean=0,
-            wanted=[position - first for position in targets if position >= first],
+            wanted=[rows[offset] for offset in asked],
+            query=self._denoiser.query(asked),
             block_length=self._length,
             behind=self._length - last,
         )

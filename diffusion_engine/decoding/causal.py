@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
@@ -28,7 +27,8 @@ from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.lookup import GRAMS, continuation, sayable
 from diffusion_engine.decoding.parameters import Sampling
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
-from diffusion_engine.decoding.sampling import most_likely, pick
+from diffusion_engine.decoding.reading import BEST, Query, Reading
+from diffusion_engine.decoding.sampling import pick, uniform
 from diffusion_engine.models import ModelConfig
 
 LONGEST_LOOKUP = 32
@@ -118,7 +118,9 @@ class CausalDecoder:
         pending = self.text[cached:]
         if self._draft:
             rows = pending + self._draft
-            return Pass(tokens=rows, start=cached, clean=len(pending), wanted=range(len(pending) - 1, len(rows)))
+            wanted = range(len(pending) - 1, len(rows))
+            query = self._drawing(len(wanted))
+            return Pass(tokens=rows, start=cached, clean=len(pending), wanted=wanted, query=query)
         masks = min(self._draft_length, self._max_length - end - 1 + self._unasked)
         if masks <= self._unasked:
             masks = 0
@@ -129,28 +131,28 @@ class CausalDecoder:
             clean=len(pending),
             masks=masks,
             wanted=[len(pending) - 1, *drafted],
+            query=self._drawing(1, len(drafted)),
         )
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
         """See `Decoder`."""
         if not len(step.wanted):
             return Progress(kept=step.clean, emitted=self._take_opening())
         emitted = self._take_opening()
-        logits[:, self._suppressed] = -torch.inf
         if self._draft:
-            tokens, accepted = self._verify(logits)
+            tokens, accepted = self._verify(readings)
             looked_up = self._draft_is_looked_up
-            self._redraft(step, logits, len(tokens), accepted)
+            self._redraft(step, readings, len(tokens), accepted)
             return Progress(
                 kept=step.clean + accepted,
                 emitted=emitted + tokens,
                 accepted=None if looked_up else accepted,
                 reused=accepted if looked_up else None,
             )
-        tokens = self._next(logits[0])
+        tokens = self._next(readings[0])
         if len(step.wanted) > 1:
             # The forced tokens stand where the first drafted ones would.
-            self._draft = self._fitting(most_likely(logits[1:]).tolist()[len(tokens) - 1 :])
+            self._draft = self._fitting([reading.best for reading in readings[1:]][len(tokens) - 1 :])
             checked = self._constraint is not None or self.logprobs is not None
             if self._last_pass and self._draft and not checked and not self._ended(tokens):
                 return Progress(kept=step.clean, emitted=emitted + tokens + self._unverified(), hurried=True)
@@ -158,7 +160,7 @@ class CausalDecoder:
             self._look_up()
         return Progress(kept=step.clean, emitted=emitted + tokens)
 
-    def _redraft(self, step: Pass, logits: Tensor, emitted: int, accepted: int) -> None:
+    def _redraft(self, step: Pass, readings: Sequence[Reading], emitted: int, accepted: int) -> None:
         """Find the next draft behind a verification, if one is to be had without a pass of its own."""
         self._look_up()
 
@@ -181,16 +183,24 @@ class CausalDecoder:
             found = continuation(self.text, self.text, longest)
         return self._fitting(found)
 
+    def _drawing(self, rows: int, drafting: int = 0) -> Query:
+        """For the next so many tokens, and rows of a draft behind; a grammar draws itself, among all that it allows."""
+        if self._sampling.temperature == 0.0 or self._constraint is not None:
+            return BEST
+        first = len(self.text)
+        drawn = [uniform(self._sampling.seed, first + row) for row in range(rows)]
+        return Query(sampling=self._sampling, drawn=[*drawn, *[None] * drafting])
+
     def _take_opening(self) -> list[int]:
         opening, self._opening = self._opening, []
         return opening
 
-    def _verify(self, logits: Tensor) -> tuple[list[int], int]:
+    def _verify(self, readings: Sequence[Reading]) -> tuple[list[int], int]:
         """Tokens that the causal rows give, and how many of the drafted ones are among them."""
         emitted: list[int] = []
         accepted = 0
         while True:
-            tokens = self._next(logits[accepted])
+            tokens = self._next(readings[accepted])
             emitted += tokens
             for token in tokens:
                 if accepted == len(self._draft) or self._draft[accepted] != token:
@@ -200,15 +210,14 @@ class CausalDecoder:
                 # The end was drafted: nothing may follow it.
                 return emitted, accepted
 
-    def _next(self, logits: Tensor) -> list[int]:
+    def _next(self, reading: Reading) -> list[int]:
         """Pick the next token; with a grammar, also those that must follow it."""
         position = len(self.text)
-        free = logits.clone() if self.logprobs is not None else logits
         if self._constraint is None:
-            tokens = [pick(logits, self._sampling, position)]
+            tokens = [reading.token]
         else:
             token = self._constraint.pick(
-                logits,
+                reading,
                 lambda row, attempt: pick(row, self._sampling, position, attempt),
                 greedy=self._sampling.temperature == 0.0,
             )
@@ -216,7 +225,7 @@ class CausalDecoder:
             if token not in self._config.eos_token_ids:
                 tokens += self._constraint.take(token)
         if self.logprobs is not None:
-            self.logprobs.note(position, tokens[0], free)
+            self.logprobs.note(position, tokens[0], reading.logits())
         self.text += tokens
         return tokens
 

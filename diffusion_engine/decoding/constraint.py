@@ -12,6 +12,7 @@ from llguidance import LLMatcher
 from torch import Tensor
 
 from diffusion_engine.decoding.closing import Closer, Hints
+from diffusion_engine.decoding.reading import Reading
 
 Draw = Callable[[Tensor, int], int]
 """(logits of one token, (vocab_size,); the attempt, from 0) -> a token."""
@@ -103,22 +104,22 @@ class Constraint:
         allowed = torch.from_numpy(np.unpackbits(packed, count=self._grammar.vocab_size, bitorder="little"))
         return logits.masked_fill_(allowed == 0, -torch.inf)
 
-    def pick(self, logits: Tensor, draw: Draw, *, greedy: bool = False) -> int:
+    def pick(self, reading: Reading, draw: Draw, *, greedy: bool = False) -> int:
         """Draw the next token among those that the grammar allows and after which the reply can still be closed.
 
         A draw that is refused is struck out and drawn again: rejection sampling, so what is left keeps its proportions.
 
         Args:
-            logits: (vocab_size,), of the next token; written on.
+            reading: of the next token.
             draw: must not repeat its randomness from one attempt to the next.
-            greedy: it takes the largest logit, and so needs no mask where the grammar takes that token.
+            greedy: it takes the largest logit, and so needs no mask, and no logits, where the grammar takes that token.
 
         Raises:
             ConstraintError: as `mask`.
         """
-        if greedy and self.fitting([likely := draw(logits, 0)]) == 1:
-            return likely
-        masked = self.mask(logits)
+        if greedy and self.fitting([reading.best]) == 1:
+            return reading.best
+        masked = self.mask(reading.logits())
         if self._left is None:
             return draw(masked, 0)
         for attempt in range(_ATTEMPTS):

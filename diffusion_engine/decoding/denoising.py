@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from diffusion_engine.decoding.constraint import Constraint
 from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.lookup import sayable
 from diffusion_engine.decoding.parameters import DecodingParameters
-from diffusion_engine.decoding.sampling import pick
+from diffusion_engine.decoding.reading import Query, Reading, Reads
+from diffusion_engine.decoding.sampling import pick, uniform
 from diffusion_engine.decoding.unmasking import UNMASKING, Candidates
 from diffusion_engine.models import ModelConfig
 
@@ -128,11 +128,20 @@ class Denoiser:
         written = [i for i in range(self._released, len(self.block)) if self.block[i] is not None]
         return sorted(masked + written)
 
-    def take(self, logits: Tensor, *, settled: bool = False) -> list[int]:
+    def query(self, offsets: Sequence[int]) -> Query:
+        """What the next step wants to know of some of its targets."""
+        sampling, step = self._parameters.sampling, self._step + 1
+        drawn: list[float | None] = []
+        if sampling.temperature > 0.0:
+            drawn = [uniform(sampling.seed, self.start + offset, step) for offset in offsets]
+        asked = [self.block[offset] for offset in offsets] if self._unjudged else []
+        return Query(reads=Reads.PROBABILITIES | self._unmasking.reads, sampling=sampling, drawn=drawn, asked=asked)
+
+    def take(self, readings: Sequence[Reading], *, settled: bool = False) -> list[int]:
         """Do one step.
 
         Args:
-            logits: of `targets()`, (len(targets), vocab_size) float32, to be written on.
+            readings: of `targets()`.
             settled: those of offset 0 will not change any more, so waiting gains nothing: it is committed.
 
         Returns:
@@ -140,57 +149,46 @@ class Denoiser:
         """
         targets = self.targets()
         self.reused = None
-        if self._unjudged:
-            return self._judge(torch.softmax(logits.double(), dim=-1))
-        masked = [row for row, offset in enumerate(targets) if self.block[offset] is None]
-        written = [row for row, offset in enumerate(targets) if self.block[offset] is not None]
         self.hurried = False
-        probabilities = torch.softmax(logits.double(), dim=-1)
-        logits[:, self._suppressed] = -torch.inf
+        if self._unjudged:
+            return self._judge(readings)
+        masked = {i: reading for i, reading in zip(targets, readings, strict=True) if self.block[i] is None}
+        written = {i: reading for i, reading in zip(targets, readings, strict=True) if i not in masked}
         # Decided before anything is written: all tokens of a step are read off the same pass.
-        edited = self._better(targets, written, logits, probabilities)
+        edited = self._better(written)
         if masked:
-            whole = len(masked) == len(targets)
-            self._commit(
-                [targets[row] for row in masked],
-                logits if whole else logits[masked],
-                probabilities if whole else probabilities[masked],
-                settled=settled and targets[0] == 0,
-            )
-        for offset, token in edited.items():
-            self.block[offset] = token
-            self._note(offset, token, probabilities[targets.index(offset)])
-        self._confirmed.update(targets[row] for row in written if targets[row] not in edited)
+            self._commit(masked, settled=settled and targets[0] == 0)
+        for offset, reading in edited.items():
+            self._write(offset, reading)
+        self._confirmed.update(written.keys() - edited.keys())
         self._confirmed.difference_update(edited)
         self._step += 1
         return self._release()
 
-    def _judge(self, probabilities: Tensor) -> list[int]:
+    def _judge(self, readings: Sequence[Reading]) -> list[int]:
         """Keep what the model is sure of in the half of the draft that was masked; the rest stays masked."""
-        self.hurried = False
         self.reused = 0
-        for row, offset in enumerate(self._unjudged.pop(0)):
+        for offset, reading in zip(self._unjudged.pop(0), readings, strict=True):
             token = self.block[offset]
             assert token is not None
-            if float(probabilities[row, token]) > self._parameters.threshold:
+            if reading.asked > self._parameters.threshold:
                 self.reused += 1
-                self._note(offset, token, probabilities[row])
+                self._write(offset, reading._replace(token=token))
             else:
                 self.block[offset] = None
         return self._release()
 
-    def _commit(self, offsets: list[int], logits: Tensor, probabilities: Tensor, *, settled: bool) -> None:
+    def _commit(self, masked: dict[int, Reading], *, settled: bool) -> None:
         """Write the positions that the strategy selects among the masked ones."""
-        tokens = self._candidates(logits, offsets)
-        chosen_tokens = torch.tensor(tokens, device=logits.device)
+        offsets = list(masked)
+        candidates = self._candidates(masked)
         steps = min(self._parameters.denoising_steps or len(self.block), len(self.block))
         left = sum(token is None for token in self.block)
-        score = self._unmasking.score
-        scores = score(probabilities, chosen_tokens).tolist()
+        scores = [self._unmasking.score(candidate) for candidate in candidates]
         owed = 0 if self._steps_allowed is None else math.ceil(left / self._steps_allowed)
         selected = self._unmasking.select(
             Candidates(
-                confidences=probabilities.gather(1, chosen_tokens.unsqueeze(1)).squeeze(1).tolist(),
+                confidences=[candidate.probability for candidate in candidates],
                 scores=scores,
                 offset=self.start + offsets[0] - self._prompt_length,
                 quota=self._unmasking.schedule(len(self.block), left, steps, min(self._step, steps - 1)),
@@ -205,37 +203,35 @@ class Denoiser:
             # With a grammar the leftmost pick is valid by construction: every step makes progress.
             selected = sorted({0, *selected})
         for index in selected:
-            self.block[offsets[index]] = tokens[index]
-            self._note(offsets[index], tokens[index], probabilities[index])
+            self._write(offsets[index], candidates[index])
 
-    def _note(self, offset: int, token: int, probabilities: Tensor) -> None:
+    def _write(self, offset: int, reading: Reading) -> None:
+        self.block[offset] = reading.token
         if self.logprobs is not None:
-            self.logprobs.note(self.start + offset, token, probabilities.log())
+            self.logprobs.note(self.start + offset, reading.token, reading.logits())
 
-    def _candidates(self, logits: Tensor, offsets: list[int]) -> list[int]:
-        """One token for each masked position."""
-        sampling = self._parameters.sampling
-        step = self._step + 1
-        if sampling.temperature == 0.0:
-            tokens = logits.argmax(-1).tolist()
-        else:
-            tokens = [pick(row, sampling, self.start + i, step) for row, i in zip(logits, offsets, strict=True)]
+    def _candidates(self, masked: dict[int, Reading]) -> list[Reading]:
+        """What each masked position would be written as."""
+        candidates = list(masked.values())
         if self._constraint is not None:
             # All before the leftmost mask is final: there, and only there, the grammar's state is known.
-            position = self.start + offsets[0]
-            tokens[0] = self._constraint.pick(
-                logits[0], lambda row, attempt: pick(row, sampling, position, step + (attempt << 12))
+            sampling, step = self._parameters.sampling, self._step + 1
+            position = self.start + min(masked)
+            token = self._constraint.pick(
+                candidates[0],
+                lambda row, attempt: pick(row, sampling, position, step + (attempt << 12)),
+                greedy=sampling.temperature == 0.0,
             )
-        return [int(token) for token in tokens]
+            candidates[0] = candidates[0].of(token)
+        return candidates
 
-    def _better(self, targets: list[int], written: list[int], logits: Tensor, probabilities: Tensor) -> dict[int, int]:
-        """Written positions whose best token is another one, and above the threshold: offset -> token."""
-        edited: dict[int, int] = {}
-        for row in written:
-            token = int(logits[row].argmax())
-            sure = float(probabilities[row, token]) > self._parameters.edit_threshold
-            if sure and token != self.block[targets[row]] and self._edits_left:
-                edited[targets[row]] = token
+    def _better(self, written: dict[int, Reading]) -> dict[int, Reading]:
+        """Written positions whose best token is another one, and above the threshold."""
+        edited: dict[int, Reading] = {}
+        for offset, reading in written.items():
+            sure = reading.best_probability > self._parameters.edit_threshold
+            if sure and reading.best != self.block[offset] and self._edits_left:
+                edited[offset] = reading.of(reading.best)
                 self._edits_left -= 1
         return edited
 

@@ -7,13 +7,12 @@ where a forward is bound by reading weights, dear where it is bound by arithmeti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-
-from torch import Tensor
 
 from diffusion_engine.decoding.causal import CausalDecoder
 from diffusion_engine.decoding.passes import Pass
-from diffusion_engine.decoding.sampling import most_likely
+from diffusion_engine.decoding.reading import Reading
 
 
 class OnePassDecoder(CausalDecoder):
@@ -38,15 +37,16 @@ class OnePassDecoder(CausalDecoder):
             masks=branches * masks,
             branches=branches,
             wanted=[*step.wanted, *asked],
+            query=self._drawing(len(step.wanted), len(asked)),
         )
 
-    def _redraft(self, step: Pass, logits: Tensor, emitted: int, accepted: int) -> None:
+    def _redraft(self, step: Pass, readings: Sequence[Reading], emitted: int, accepted: int) -> None:
         if step.branches == 1:
             self._look_up()
             return
         asked = step.masks // step.branches - self._unasked
         first = step.branches + accepted * asked
-        draft = most_likely(logits[first : first + asked]).tolist()
+        draft = [reading.best for reading in readings[first : first + asked]]
         # The group continues the first token behind what was accepted; a grammar may have forced more.
         forced = max(0, emitted - accepted - 1)
         self._draft = self._fitting(draft[forced:])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor
-
 from diffusion_engine.decoding.logprobs import LogprobRecorder
+from diffusion_engine.decoding.reading import BEST, Query, Reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,7 @@ class Pass:
         masks: trailing rows that see each other in both directions (causal families only): the masks of a draft, or an
             open block with what is written of it.
         wanted: rows whose logits the decoder needs, ascending.
+        query: what it wants to know of them.
         block_length: rows see their whole block of this length and all before it; None for causal rows.
         branches: groups that the masks divide into evenly (causal families only). The last group stands behind all text
             rows, the one before it behind all but the last, and so on; groups don't see each other.
@@ -34,6 +35,7 @@ class Pass:
     clean: int
     masks: int = 0
     wanted: range | list[int]
+    query: Query = BEST
     block_length: int | None = None
     branches: int = 1
     behind: int = 0
@@ -118,11 +120,8 @@ class Decoder(Protocol):
         """
         ...
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
-        """Take the logits of `step.wanted`, shape (len(wanted), vocab_size), float32, and move on.
-
-        The tensor is the decoder's own to write on.
-        """
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
+        """Take what was read off the rows of `step.wanted`, and move on."""
         ...
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
 
 from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.passes import Pass, Progress, prefill_chunk
+from diffusion_engine.decoding.reading import Reading
 
 
 class PrefillDecoder:
@@ -56,7 +57,7 @@ class PrefillDecoder:
         rest = self.text[cached:]
         return Pass(tokens=rest, start=cached, clean=len(rest), wanted=range(0), block_length=self._block_length)
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
         """See `Decoder`."""
         self._kept = step.start + step.clean
         return Progress(kept=step.clean, emitted=[])

@@ -6,13 +6,12 @@ to what follows them in the prompt (the end of the message, or of the line) agai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-
-import torch
-from torch import Tensor
 
 from diffusion_engine.decoding.logprobs import LogprobRecorder
 from diffusion_engine.decoding.passes import Decoder, Pass, Progress
+from diffusion_engine.decoding.reading import Reading
 
 
 class ProbingDecoder:
@@ -64,17 +63,19 @@ class ProbingDecoder:
         step = self._decoder.plan(cached, max_rows)
         row = self._row(step)
         # The wrapped decoder wants the prompt's last row at the earliest, and that is not this one.
-        return step if row is None else replace(step, wanted=[row, *step.wanted])
+        if row is None:
+            return step
+        query = step.query.behind(self.text[self._position], len(step.wanted))
+        return replace(step, wanted=[row, *step.wanted], query=query)
 
-    def observe(self, step: Pass, logits: Tensor) -> Progress:
+    def observe(self, step: Pass, readings: Sequence[Reading]) -> Progress:
         """See `Decoder`."""
         row = self._row(step)
         if row is None:
-            return self._decoder.observe(step, logits)
-        chance = float(torch.softmax(logits[0].double(), -1)[self.text[self._position]])
+            return self._decoder.observe(step, readings)
         self._probed = True
-        progress = self._decoder.observe(replace(step, wanted=list(step.wanted)[1:]), logits[1:])
-        return replace(progress, probability=chance)
+        progress = self._decoder.observe(replace(step, wanted=list(step.wanted)[1:]), readings[1:])
+        return replace(progress, probability=readings[0].asked)
 
     def _row(self, step: Pass) -> int | None:
         row = self._position - 1 - step.start

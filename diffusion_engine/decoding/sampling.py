@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,50 +22,80 @@ def uniform(seed: int, position: int, step: int = 0) -> float:
     return float(np.random.Generator(np.random.Philox(key=np.array(key, dtype=np.uint64))).random())
 
 
+@dataclass(frozen=True)
+class Searches:
+    """What takes most of a draw's time, and is best done differently on each device.
+
+    Attributes:
+        argmax: (rows, n) -> (rows,) int64, the first of equals.
+        ascending: (rows, n) -> (rows, n), each row sorted.
+    """
+
+    argmax: Callable[[Tensor], Tensor]
+    ascending: Callable[[Tensor], Tensor]
+
+
+IN_TORCH = Searches(lambda rows: rows.argmax(-1), lambda rows: rows.sort(dim=-1).values)
+"""Can be recorded."""
+IN_NUMPY = Searches(
+    lambda rows: torch.from_numpy(rows.numpy().argmax(-1)), lambda rows: torch.from_numpy(np.sort(rows.numpy(), -1))
+)
+"""On a CPU ten times as fast."""
+
+
+def distributions(logits: Tensor, temperature: Tensor, top_p: Tensor | None, searches: Searches) -> Tensor:
+    """The probabilities that tokens are drawn from, row by row.
+
+    Args:
+        logits: (rows, vocab_size) float32; minus infinity where a token is not allowed.
+        temperature: (rows, 1) float64; a row of temperature 0 is read as of 1.
+        top_p: (rows, 1) float64, the share to draw from: a token is kept while those more probable don't reach it. None
+            where every row draws from all.
+        searches: of the device.
+
+    Returns:
+        (rows, vocab_size) float64, each row summing to 1.
+    """
+    probabilities = torch.softmax(logits.double() / torch.where(temperature > 0.0, temperature, 1.0), dim=-1)
+    if top_p is None:
+        return probabilities
+    ordered = searches.ascending(probabilities).flip(-1)
+    kept = (ordered.cumsum(-1) - ordered < top_p).sum(-1, keepdim=True).clamp(min=1)
+    nucleus = torch.where(probabilities >= ordered.gather(1, kept - 1), probabilities, 0.0)
+    return torch.where(top_p < 1.0, nucleus / nucleus.sum(-1, keepdim=True), probabilities)
+
+
 def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """The probabilities a token is drawn from.
+    """As `distributions`, of one row, (vocab_size,), at a temperature above 0."""
+    temperature, top_p = (torch.tensor([[x]], dtype=torch.float64) for x in (sampling.temperature, sampling.top_p))
+    return distributions(logits.unsqueeze(0), temperature, top_p if sampling.top_p < 1.0 else None, IN_NUMPY)[0]
+
+
+def invert(probabilities: Tensor, drawn: Tensor) -> Tensor:
+    """The token at which the cumulated probabilities exceed a number.
 
     Args:
-        logits: (vocab_size,) float32; minus infinity where a token is not allowed.
-        sampling: temperature above 0, and top_p.
+        probabilities: (rows, vocab_size) float64.
+        drawn: (rows, 1) float64, from 0 to below 1.
 
     Returns:
-        (vocab_size,) float64, summing to 1.
+        (rows, 1) int64.
     """
-    probabilities = torch.softmax(logits.double() / sampling.temperature, dim=-1)
-    if sampling.top_p < 1.0:
-        ordered, order = probabilities.sort(descending=True, stable=True)
-        beyond = ordered.cumsum(-1) - ordered >= sampling.top_p
-        beyond[0] = False
-        probabilities[order[beyond]] = 0.0
-        probabilities /= probabilities.sum()
-    return probabilities
-
-
-def most_likely(logits: Tensor) -> npt.NDArray[np.intp]:
-    """The index of the largest logit of each row, the first of equals: NumPy's search is ten times torch's on a CPU.
-
-    Args:
-        logits: (..., vocab_size) float32, on the CPU.
-
-    Returns:
-        (...).
-    """
-    found: npt.NDArray[np.intp] = logits.numpy().argmax(-1)
-    return found
+    cumulated = probabilities.cumsum(-1)
+    found = torch.searchsorted(cumulated, drawn * cumulated[:, -1:], right=True)
+    return found.clamp(max=probabilities.shape[-1] - 1)
 
 
 def pick(logits: Tensor, sampling: Sampling, position: int, step: int = 0) -> int:
     """Draw one token: by inversion of the cumulated probabilities, or the largest logit at temperature 0.
 
     Args:
-        logits: (vocab_size,) float32; minus infinity where a token is not allowed.
+        logits: (vocab_size,) float32, on the CPU; minus infinity where a token is not allowed.
         sampling: how to draw.
         position: the token's place in its sequence.
         step: the denoising step, where a position can be drawn more than once.
     """
     if sampling.temperature == 0.0:
-        return int(most_likely(logits))
-    cumulated = distribution(logits, sampling).cumsum(-1)
-    drawn = uniform(sampling.seed, position, step) * float(cumulated[-1])
-    return int(torch.searchsorted(cumulated, torch.tensor(drawn, dtype=torch.float64), right=True))
+        return int(logits.numpy().argmax())
+    drawn = torch.tensor([[uniform(sampling.seed, position, step)]], dtype=torch.float64)
+    return int(invert(distribution(logits, sampling).unsqueeze(0), drawn))

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from diffusion_engine.decoding.parameters import DecodingParameters, Strategy
+from diffusion_engine.decoding.reading import Reading, Reads
 
 FIRST_CLAUSE_TOKENS = 12
 """Tokens of a reply after which a synthesizer has its first clause."""
@@ -40,8 +38,8 @@ class Candidates:
     parameters: DecodingParameters
 
 
-Score = Callable[[Tensor, Tensor], Tensor]
-"""(probabilities (R, vocab_size) float64 of the raw logits, tokens (R,)) -> (R,), higher is surer."""
+Score = Callable[[Reading], float]
+"""Higher is surer."""
 Schedule = Callable[[int, int, int, int], int]
 """(block length, positions still masked, steps, step from 0) -> positions that the step owes."""
 Selection = Callable[[Candidates], list[int]]
@@ -53,30 +51,30 @@ class Unmasking:
     """One strategy; see the module.
 
     Attributes:
+        reads: what the score needs beside probabilities.
         edits: written positions may be replaced as well.
     """
 
     select: Selection
     score: Score
     schedule: Schedule
+    reads: Reads = Reads.BEST
     edits: bool = False
 
 
-def confidence(probabilities: Tensor, tokens: Tensor) -> Tensor:
+def confidence(reading: Reading) -> float:
     """The probability of the token."""
-    return probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1)
+    return reading.probability
 
 
-def negative_entropy(probabilities: Tensor, tokens: Tensor) -> Tensor:
+def negative_entropy(reading: Reading) -> float:
     """Minus the entropy of the position's distribution, in nats."""
-    entropy: Tensor = torch.special.entr(probabilities).sum(-1)
-    return -entropy
+    return -reading.entropy
 
 
-def margin(probabilities: Tensor, tokens: Tensor) -> Tensor:
+def margin(reading: Reading) -> float:
     """How far the two most probable tokens lie apart."""
-    best = probabilities.topk(2, dim=-1).values
-    return best[:, 0] - best[:, 1]
+    return reading.margin
 
 
 def quota(block_length: int, masked: int, denoising_steps: int, step: int) -> int:
@@ -149,10 +147,10 @@ UNMASKING: dict[Strategy, Unmasking] = {
     Strategy.DYNAMIC: Unmasking(dynamic, confidence, quota),
     Strategy.STATIC: Unmasking(static, confidence, quota),
     Strategy.SEQUENTIAL: Unmasking(sequential, confidence, quota),
-    Strategy.ENTROPY_BOUND: Unmasking(entropy_bound, negative_entropy, quota),
+    Strategy.ENTROPY_BOUND: Unmasking(entropy_bound, negative_entropy, quota, Reads.ENTROPY),
     Strategy.FIRST_CLAUSE: Unmasking(first_clause, confidence, quota),
     Strategy.EDITING: Unmasking(dynamic, confidence, quota, edits=True),
-    Strategy.ENTROPY: Unmasking(static, negative_entropy, dream_time),
+    Strategy.ENTROPY: Unmasking(static, negative_entropy, dream_time, Reads.ENTROPY),
     Strategy.MASKGIT_PLUS: Unmasking(static, confidence, dream_time),
-    Strategy.TOPK_MARGIN: Unmasking(static, margin, dream_time),
+    Strategy.TOPK_MARGIN: Unmasking(static, margin, dream_time, Reads.MARGIN),
 }

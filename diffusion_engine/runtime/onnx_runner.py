@@ -67,6 +67,7 @@ class OnnxRunner:
             raise ValueError("the ONNX runner serves int8 models: quantize it first")
         config = model.config
         self.config: ModelConfig = config
+        self.device = torch.device("cpu")
         levels = onnx_graph.activation_levels()
         options = _session_options(threads)
 

@@ -16,13 +16,14 @@ class Runner(Protocol):
     """Runs packed rows of many requests and keeps their keys and values in pages."""
 
     config: ModelConfig
+    device: torch.device
 
     def run(self, segments: list[Segment]) -> list[Tensor]:
         """One forward pass.
 
         Returns:
-            For each segment the logits of its wanted rows, (len(wanted), vocab_size) float32, in host memory, the
-            caller's to write on.
+            For each segment the logits of its wanted rows, (len(wanted), vocab_size) float32, on `device`: the caller's
+            to write on, until the next pass. A GPU may still be at work on them.
         """
         ...
 
@@ -35,6 +36,7 @@ class TorchRunner:
     """The transformer in eager PyTorch, on whatever device its weights are.
 
     Attributes:
+        config, device: see `Runner`.
         storage: the KV pool.
     """
 
@@ -48,8 +50,8 @@ class TorchRunner:
         self.config = model.config
         self._model = model
         dtype = model.embedding.weight.dtype
-        self._device = model.embedding.weight.device
-        self.storage = KVStorage(model.config, pages, dtype, self._device)
+        self.device = model.embedding.weight.device
+        self.storage = KVStorage(model.config, pages, dtype, self.device)
         # Rounding activations to int8 turns a difference in the last bit into a different reply. The quantized layers
         # are exact per row; attending in float64 makes all of the pass so: a draft verified among other rows, or behind
         # a cached prefix, gets the very logits of plain decoding. It costs about a tenth of a step.
@@ -61,14 +63,14 @@ class TorchRunner:
         tokens = [token for segment in segments for token in segment.step.tokens]
         positions = [place for segment in segments for place in segment.step.positions]
         hidden = self._model(
-            torch.tensor(tokens, device=self._device),
-            torch.tensor(positions, device=self._device),
+            torch.tensor(tokens, device=self.device),
+            torch.tensor(positions, device=self.device),
             PagedAttention(self.storage, segments, self._attention_dtype),
         )
         wanted = wanted_rows(segments)
         if not wanted:
-            return [torch.empty(0, self.config.vocab_size) for _ in segments]
-        logits = to_host(self._model.logits(hidden[torch.tensor(wanted, device=self._device)]))
+            return [torch.empty(0, self.config.vocab_size, device=self.device) for _ in segments]
+        logits = self._model.logits(hidden[torch.tensor(wanted, device=self.device)])
         return list(torch.split(logits, [len(segment.step.wanted) for segment in segments]))
 
     @torch.inference_mode()
@@ -76,14 +78,3 @@ class TorchRunner:
         """See `Runner`."""
         for source, to in runs_of(pages, target, tokens):
             self.storage.copy(source, to)
-
-
-def to_host(logits: Tensor) -> Tensor:
-    """The one transfer of a pass that the host waits for; a tensor that is there already stays as it is."""
-    if logits.device.type == "cpu":
-        return logits
-    # Page-locked memory comes from a cache, and is written by the device directly.
-    host = torch.empty(logits.shape, dtype=logits.dtype, pin_memory=True)
-    host.copy_(logits, non_blocking=True)
-    torch.cuda.current_stream(logits.device).synchronize()
-    return host

@@ -23,6 +23,7 @@ from diffusion_engine.decoding import (
     Pass,
     PrefillDecoder,
     ProbingDecoder,
+    Reading,
     make_decoder,
     strategies_of,
     suppressed_tokens,
@@ -33,6 +34,7 @@ from diffusion_engine.runtime.attention import Segment
 from diffusion_engine.runtime.kv_cache import KVCache, PageTable
 from diffusion_engine.runtime.limits import Limits
 from diffusion_engine.runtime.pages import PAGE_TOKENS, OutOfPagesError
+from diffusion_engine.runtime.reader import make_reader
 from diffusion_engine.runtime.reply import Reply
 from diffusion_engine.runtime.request import EndEvent, Event, GenerationRequest, SnapshotEvent, TextEvent
 from diffusion_engine.runtime.runner import Runner
@@ -100,6 +102,7 @@ class Scheduler:
         self._limits = limits
         self._clock = clock
         self._suppressed = suppressed_tokens(self.config, tokenizer.control_token_ids)
+        self._reader = make_reader(runner.device, self._suppressed)
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._events: list[tuple[str, Event]] = []
@@ -181,10 +184,13 @@ class Scheduler:
             before = self._clock()
             logits = self._runner.run([Segment(step, sequence.table.pages) for sequence, step in batch])
             after = self._clock()
+            readings = self._reader.read([step for _, step in batch], logits)
+            if self._runner.device.type != "cpu":
+                after = self._clock()  # what a GPU was given to do is done when its first answer is here
             self.statistics.forwards += 1
             self.statistics.forward_s += after - before
             self.statistics.rows += sum(len(step.tokens) for _, step in batch)
-            for (sequence, step), own in zip(batch, logits, strict=True):
+            for (sequence, step), own in zip(batch, readings, strict=True):
                 self._observe(sequence, step, own)
         took = self._clock() - started
         self.statistics.step_s += took
@@ -290,13 +296,13 @@ class Scheduler:
         self._waiting.appendleft(sequence)
         self.statistics.preempted += 1
 
-    def _observe(self, sequence: Sequence, step: Pass, logits: torch.Tensor) -> None:
+    def _observe(self, sequence: Sequence, step: Pass, readings: list[Reading]) -> None:
         statistics = sequence.statistics
         statistics.forwards += 1
         try:
-            if not torch.isfinite(logits.sum()):
+            if not all(reading.finite for reading in readings):
                 raise NonFiniteLogitsError("the model returned NaN or infinite logits for this request")
-            progress = sequence.decoder.observe(step, logits)
+            progress = sequence.decoder.observe(step, readings)
         except (NonFiniteLogitsError, ConstraintError) as fault:
             logger.error("request %s: %s", sequence.request.id, fault)
             # What this pass wrote may be NaN as well: nothing of the request enters the prefix cache.

@@ -1,7 +1,7 @@
 """Passes of few fixed shapes over fixed memory, so that a GPU can replay them as CUDA graphs.
 
 A graph of some thousand kernels starts as fast as one kernel does. For that, requests, rows and keys are padded to a
-small set of sizes, whatever changes from pass to pass stands in a buffer, and the host waits once a step: for logits.
+small set of sizes, and whatever changes from pass to pass stands in a buffer. The host waits for nothing here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from diffusion_engine.models import ModelConfig, Transformer
 from diffusion_engine.runtime.attention import KVStorage, Segment, slots_of, spans
 from diffusion_engine.runtime.cuda_graphs import Recorder, recorder
 from diffusion_engine.runtime.pages import PAGE_TOKENS
-from diffusion_engine.runtime.runner import TorchRunner, to_host
+from diffusion_engine.runtime.runner import TorchRunner
+from diffusion_engine.runtime.transfer import send
 
 ROWS = (1, 4, 8, 16, 32, 64)
 """Rows a request that passes are padded to. Requests with more (a long prompt's chunks) run in eager torch."""
@@ -224,11 +225,11 @@ class StaticRunner:
         """
         self.config: ModelConfig = model.config
         self._model = model.with_packed_experts()
-        self._device = model.embedding.weight.device
+        self.device = model.embedding.weight.device
         self._spare = pages
         self._eager = TorchRunner(model, pages + 1)
         self._storage = self._eager.storage
-        self._record = record or recorder(self._device)
+        self._record = record or recorder(self.device)
         self._passes: dict[Shape, _PaddedPass] = {}
         self._heads: dict[int, _PaddedHead] = {}
 
@@ -252,11 +253,11 @@ class StaticRunner:
             padded = self._passes.get(shape)
             if padded is None:
                 padded = self._passes[shape] = _PaddedPass(self._model, self._storage, shape)
-            self._send(pack(shape, segments, self._spare), padded.memory)
+            send(pack(shape, segments, self._spare), padded.memory)
             self._replay(padded)
             counts = [len(segment.step.wanted) for segment in segments]
             if not sum(counts):
-                return [torch.empty(0, self.config.vocab_size) for _ in segments]
+                return [torch.empty(0, self.config.vocab_size, device=self.device) for _ in segments]
             return list(torch.split(self._logits(padded, sum(counts)), counts))
 
     def _logits(self, padded: _PaddedPass, wanted: int) -> Tensor:
@@ -266,20 +267,15 @@ class StaticRunner:
             head = self._heads[rows] = _PaddedHead(self._model, rows)
         torch.index_select(padded.hidden, 0, padded.inputs.wanted[:wanted], out=head.hidden[:wanted])
         self._replay(head)
-        # The next replay writes over `logits`.
-        return to_host(head.logits[:wanted].clone())
+        return head.logits[:wanted]
 
     def _replay(self, part: _PaddedPass | _PaddedHead) -> None:
         if part.replay is None:
             part.replay = self._record(part.compute)
         part.replay()
 
-    def _send(self, host: Tensor, device: Tensor) -> None:
-        """Copy without waiting: from page-locked memory, which isn't reused before the copy is done."""
-        device.copy_(host.pin_memory() if self._device.type == "cuda" else host, non_blocking=True)
-
     def _context(self) -> AbstractContextManager[object]:
-        return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
 
 def _power_of_two(at_least: int) -> int:

@@ -12,9 +12,19 @@ import torch
 
 from diffusion_engine.chat.grammar import GrammarCompiler
 from diffusion_engine.chat.tokenizer import Tokenizer
-from diffusion_engine.decoding import DecodingParameters, Sampling, Strategy, strategies_of
+from diffusion_engine.decoding import (
+    Decoder,
+    DecodingParameters,
+    Pass,
+    Progress,
+    Sampling,
+    Strategy,
+    strategies_of,
+    suppressed_tokens,
+)
 from diffusion_engine.models import ModelConfig, Transformer, load_model, registry
 from diffusion_engine.runtime import EndEvent, GenerationRequest, Limits, Scheduler, TextEvent, TorchRunner
+from diffusion_engine.runtime.reader import RowReader
 from tests.diffusion_engine.tiny import number_tokenizer, write_checkpoint
 
 torch.set_num_threads(1)
@@ -76,6 +86,12 @@ class Loaded:
             sampling=Sampling(temperature=temperature, seed=seed),
         )
         return GenerationRequest(id=id, prompt=prompt, parameters=parameters, max_tokens=max_tokens, **more)  # type: ignore[arg-type]
+
+
+def observe(decoder: Decoder, step: Pass, logits: torch.Tensor, config: ModelConfig) -> Progress:
+    """Show a decoder a pass whose wanted rows have these logits."""
+    (readings,) = RowReader(suppressed_tokens(config)).read([step], [logits])
+    return decoder.observe(step, readings)
 
 
 def run_all(scheduler: Scheduler, requests: list[GenerationRequest]) -> list[Result]:

@@ -16,7 +16,7 @@ from diffusion_engine.decoding.passes import Decoder, Pass
 from diffusion_engine.decoding.sampling import distribution
 from diffusion_engine.models import DenseAttention
 from diffusion_engine.runtime.attention import visible
-from tests.diffusion_engine.conftest import Loaded, run_all, run_one
+from tests.diffusion_engine.conftest import Loaded, observe, run_all, run_one
 
 Oracle = Callable[[list[int]], torch.Tensor]
 """Text -> logits of the next token."""
@@ -36,7 +36,7 @@ def decoder_of(
 
 
 def drive(
-    decoder: Decoder, oracle: Oracle, drafter: Callable[[list[int], int], int], tokens: int
+    causal: Loaded, decoder: Decoder, oracle: Oracle, drafter: Callable[[list[int], int], int], tokens: int
 ) -> tuple[list[int], int]:
     """Decode with an invented model: causal rows get the oracle's logits, masks the drafter's guess of what follows.
 
@@ -48,7 +48,7 @@ def drive(
     while len(emitted) < tokens:
         step = decoder.plan(cached, 512)
         assert step.start == cached
-        progress = decoder.observe(step, _logits(decoder.text[:cached], step, oracle, drafter))
+        progress = observe(decoder, step, _logits(decoder.text[:cached], step, oracle, drafter), causal.config)
         cached += progress.kept
         # What is kept is text, and its last token is still to be run.
         assert cached < len(decoder.text)
@@ -96,19 +96,19 @@ def test_whatever_is_drafted_the_text_is_the_autoregressive_one(
 ) -> None:
     oracle = random_oracle(seed, 3.0)
     sampling = Sampling(temperature=temperature, seed=seed)
-    expected, _ = drive(decoder_of(causal, prompt, sampling, 0, 200), oracle, lambda text, offset: 0, 30)
+    expected, _ = drive(causal, decoder_of(causal, prompt, sampling, 0, 200), oracle, lambda text, offset: 0, 30)
 
     def drafter(text: list[int], offset: int) -> int:
         at = len(text) - len(prompt) + 1 + offset
         lucky = np.random.default_rng([seed, at]).random() < skill
         return expected[at] if lucky and at < len(expected) else 7
 
-    got, passes = drive(decoder_of(causal, prompt, sampling, draft, 200), oracle, drafter, 30)
+    got, passes = drive(causal, decoder_of(causal, prompt, sampling, draft, 200), oracle, drafter, 30)
     assert got[:30] == expected[:30]
     if skill == 1.0:
         assert passes <= 2 * -(-30 // (draft + 2))
     one_pass = decoder_of(causal, prompt, sampling, draft, 200, Strategy.HYBRID_ONE_PASS)
-    got, passes = drive(one_pass, oracle, drafter, 30)
+    got, passes = drive(causal, one_pass, oracle, drafter, 30)
     assert got[:30] == expected[:30]
     if skill == 1.0:
         assert passes <= 1 + -(-29 // (draft + 1))
@@ -121,7 +121,7 @@ def test_a_perfect_draft_of_k_brings_k_plus_two_tokens_in_two_passes(causal: Loa
         return out
 
     got, passes = drive(
-        decoder_of(causal, [3], Sampling(), 4, 500), oracle, lambda text, j: (len(text) + 1 + j) % 20, 60
+        causal, decoder_of(causal, [3], Sampling(), 4, 500), oracle, lambda text, j: (len(text) + 1 + j) % 20, 60
     )
     assert got[:60] == [(1 + i) % 20 for i in range(60)]
     assert passes == 20
@@ -142,7 +142,7 @@ def test_where_logits_are_not_shifted_a_mask_drafts_its_own_place(loaded: dict[s
         step = decoder.plan(cached, 512)
         texts = len(step.tokens) - step.masks
         logits = [at(step.start + row + (row < texts)) for row in step.wanted]
-        progress = decoder.observe(step, torch.stack(logits))
+        progress = observe(decoder, step, torch.stack(logits), model.config)
         cached, emitted = cached + progress.kept, emitted + progress.emitted
         assert progress.accepted in (None, 4)
     assert emitted == [(1 + i) % 20 for i in range(5 * (5 - 1 + 2))]
@@ -159,7 +159,7 @@ def test_sampled_hybrid_text_has_the_causal_models_distribution(causal: Loaded) 
     n, counts = 3000, np.zeros((3, 3))
     for seed in range(n):
         decoder = decoder_of(causal, [9], Sampling(temperature=1.0, seed=seed), 3, 100)
-        first, second = drive(decoder, oracle, lambda text, j: 0, 2)[0][:2]
+        first, second = drive(causal, decoder, oracle, lambda text, j: 0, 2)[0][:2]
         counts[first, second] += 1
     one = Sampling(temperature=1.0)
     expected = np.array(

@@ -26,7 +26,7 @@ from diffusion_engine.decoding.passes import Decoder, Pass
 from diffusion_engine.decoding.unmasking import UNMASKING, Candidates
 from diffusion_engine.models import Attention
 from diffusion_engine.models.registry import FAMILIES
-from tests.diffusion_engine.conftest import Loaded
+from tests.diffusion_engine.conftest import Loaded, observe
 
 SURE = 20.0
 
@@ -66,30 +66,34 @@ def test_an_end_token_counts_only_when_all_before_it_is_clean(block_causal: Load
         logits = torch.zeros(len(step.wanted), config.vocab_size)
         masked = [step.start + row for row in step.wanted]
         logits[masked.index(likely), end if likely == 7 else 20 + likely] = 9.0
-        emitted.append(decoder.observe(step, logits).emitted)
+        emitted.append(observe(decoder, step, logits, config).emitted)
     assert emitted == [[], [], []]
     step = decoder.plan(4, 512)
     logits = torch.zeros(1, config.vocab_size)
     logits[0, 11] = 9.0
-    assert decoder.observe(step, logits).emitted == [11, 25, 26, end]
+    assert observe(decoder, step, logits, config).emitted == [11, 25, 26, end]
 
 
 def test_editing_replaces_what_was_written_until_a_pass_has_confirmed_it(block_causal: Loaded) -> None:
     decoder = decoder_of(block_causal, [1, 2, 3, 4], Strategy.EDITING, threshold=0.5, edit_threshold=0.5)
     step = decoder.plan(4, 512)
-    written = decoder.observe(step, says(block_causal, step, {i: (20 + i, SURE) for i in (4, 5, 7)}))
+    written = observe(
+        decoder, step, says(block_causal, step, {i: (20 + i, SURE) for i in (4, 5, 7)}), block_causal.config
+    )
     assert written.emitted == []  # nothing has been read back yet
     step = decoder.plan(4, 512)
     assert list(step.wanted) == [0, 1, 2, 3]
     assert step.tokens[:2] == [24, 25]
     # Position 4 is confirmed and leaves; 5 gets a better token; 6 is written; 7 is not sure enough to be replaced.
     best = {4: (24, SURE), 5: (99, SURE), 6: (26, SURE), 7: (98, 1.0)}
-    assert decoder.observe(step, says(block_causal, step, best)).emitted == [24]
+    assert observe(decoder, step, says(block_causal, step, best), block_causal.config).emitted == [24]
     step = decoder.plan(4, 512)
     assert step.tokens == [24, 99, 26, 27]
     # What has left is not asked for any more, whatever the model would say now.
     assert list(step.wanted) == [1, 2, 3]
-    progress = decoder.observe(step, says(block_causal, step, {i: (step.tokens[i - 4], SURE) for i in (5, 6, 7)}))
+    progress = observe(
+        decoder, step, says(block_causal, step, {i: (step.tokens[i - 4], SURE) for i in (5, 6, 7)}), block_causal.config
+    )
     assert progress.emitted == [99, 26, 27]
     # The pass that found nothing to change was the commit pass: the next block starts without one.
     assert progress.kept == 4
@@ -108,7 +112,9 @@ def test_a_model_that_keeps_changing_its_mind_still_comes_to_an_end(
     cached = 0
     while len(emitted) < 14:
         step = decoder.plan(cached, 512)
-        progress = decoder.observe(step, torch.randn(len(step.wanted), 264, generator=generator) * 5)
+        progress = observe(
+            decoder, step, torch.randn(len(step.wanted), 264, generator=generator) * 5, block_causal.config
+        )
         assert decoder.text == [1, 2, *emitted, *progress.emitted]
         cached, emitted, passes = cached + progress.kept, emitted + progress.emitted, passes + 1
         assert passes < 60
@@ -120,7 +126,7 @@ def test_sub_blocks_are_denoised_from_left_to_right(loaded: dict[str, Loaded]) -
     step = decoder.plan(0, 512)
     # The prompt's tail shares the first sub-block with a mask, position 3, which row 2 predicts.
     assert list(step.wanted) == [2]
-    decoder.observe(step, says(model, step, {2: (30, SURE)}))
+    observe(decoder, step, says(model, step, {2: (30, SURE)}), model.config)
     step = decoder.plan(0, 512)
     assert list(step.wanted) == [3, 4, 5, 6]
     assert step.tokens[:4] == [1, 2, 3, 30]
@@ -131,7 +137,12 @@ def test_in_the_first_clause_every_step_brings_a_token(block_causal: Loaded) -> 
     for count in range(12):
         step = decoder.plan(0, 512)
         # The model is surest of what is furthest right.
-        progress = decoder.observe(step, says(block_causal, step, {19 - i: (40, 3.0 - i / 10) for i in range(16)}))
+        progress = observe(
+            decoder,
+            step,
+            says(block_causal, step, {19 - i: (40, 3.0 - i / 10) for i in range(16)}),
+            block_causal.config,
+        )
         assert len(progress.emitted) >= 1
         assert len(decoder.text) >= 5 + count
 
@@ -153,7 +164,7 @@ def test_confidence_is_of_the_untempered_logits(block_causal: Loaded, monkeypatc
         logits = torch.full((3, 264), -40.0)
         logits[:, 7] = 1.0  # the one token that can be drawn at any temperature
         logits[:, block_causal.config.mask_token_ids[0]] = 1.0
-        decoder.observe(step, logits)
+        observe(decoder, step, logits, block_causal.config)
     assert [candidates.confidences for candidates in seen] == [pytest.approx([0.5] * 3)] * 3
 
 
@@ -165,7 +176,7 @@ def test_a_draw_hangs_on_seed_position_and_step_alone(block_causal: Loaded) -> N
         decoder = decoder_of(
             block_causal, [1], Strategy.DYNAMIC, threshold=0.0, sampling=Sampling(temperature=1.0, seed=seed)
         )
-        return decoder.observe(decoder.plan(0, 512), logits.clone()).emitted
+        return observe(decoder, decoder.plan(0, 512), logits.clone(), block_causal.config).emitted
 
     expected = first(5)
     for other in range(40):
@@ -183,7 +194,7 @@ def test_like_logits_are_drawn_from_anew_at_every_position_and_step(block_causal
         tokens: list[int] = []
         for _ in range(steps):
             step = decoder.plan(0, 512)
-            tokens += decoder.observe(step, torch.zeros(len(step.wanted), 264)).emitted
+            tokens += observe(decoder, step, torch.zeros(len(step.wanted), 264), block_causal.config).emitted
         return tokens
 
     one_a_step = drawn([1], 7)

@@ -11,7 +11,7 @@ from diffusion_engine.decoding import CanvasCache, make_decoder, suppressed_toke
 from diffusion_engine.models import DenseAttention, load_model
 from diffusion_engine.runtime import TextEvent
 from diffusion_engine.runtime.attention import Segment, visible
-from tests.diffusion_engine.conftest import Loaded, run_all, run_one
+from tests.diffusion_engine.conftest import Loaded, observe, run_all, run_one
 from tests.diffusion_engine.golden import DATA, FOLDERS, Case, cases, until_end
 
 BLOCK_CAUSAL = tuple(cases("sdar-a", "llada2-a"))
@@ -46,7 +46,7 @@ def test_whole_blocks_without_a_cache_give_the_golden_tokens_and_forwards(
         if done >= border or any(token in config.eos_token_ids for token in step.tokens[len(case.prompt) : done]):
             break
         hidden = model.model(torch.tensor(step.tokens), torch.arange(len(step.tokens)), DenseAttention(visible(step)))
-        progress = decoder.observe(step, model.model.logits(hidden[list(step.wanted)]))
+        progress = observe(decoder, step, model.model.logits(hidden[list(step.wanted)]), config)
         calls += progress.denoising
         emitted += progress.emitted
     assert until_end(emitted[: case.length], config.eos_token_ids, with_end=True) == case.reply
@@ -70,7 +70,7 @@ def test_a_whole_canvas_gives_the_golden_tokens_and_forwards(golden: dict[str, L
     for _ in range(case.calls):
         step = decoder.plan(cached, 10_000)
         (logits,) = scheduler._runner.run([Segment(step, pages)])
-        progress = decoder.observe(step, logits)
+        progress = observe(decoder, step, logits, model.config)
         cached = step.start + progress.kept
         emitted += progress.emitted
     assert emitted == case.reply

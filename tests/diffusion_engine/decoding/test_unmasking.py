@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,10 +11,7 @@ from diffusion_engine.decoding.unmasking import (
     FIRST_CLAUSE_TOKENS,
     UNMASKING,
     Candidates,
-    confidence,
     dream_time,
-    margin,
-    negative_entropy,
     quota,
 )
 
@@ -95,11 +89,3 @@ def test_the_first_clause_always_grows_on_the_left_and_prefers_it() -> None:
     values = [0.1, 0.2, 0.7, 0.2, 0.95, 0.65]
     assert select(Strategy.FIRST_CLAUSE, values, 1) == [0, 2, 4]
     assert select(Strategy.FIRST_CLAUSE, values, 1, offset=FIRST_CLAUSE_TOKENS) == [4]
-
-
-def test_scores_are_what_they_are_called() -> None:
-    probabilities = torch.tensor([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], dtype=torch.float64)
-    assert confidence(probabilities, torch.tensor([2, 0])).tolist() == [0.25, 1.0]
-    assert margin(probabilities, torch.tensor([0, 0])).tolist() == [0.25, 1.0]
-    entropy = -negative_entropy(probabilities, torch.tensor([0, 0]))
-    assert entropy.tolist() == pytest.approx([1.5 * math.log(2), 0.0])

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from diffusion_engine.decoding import Pass
+from diffusion_engine.decoding import Pass, Query, Reads, Sampling
 from diffusion_engine.models import read_config
 from diffusion_engine.models.loading import load_state
 from diffusion_engine.models.tensors import TensorFiles
-from diffusion_engine.runtime import TorchRunner, runner, static_runner
+from diffusion_engine.runtime import TorchRunner, reader, static_runner
 from diffusion_engine.runtime.attention import Segment
+from diffusion_engine.runtime.reader import StepReader
 from diffusion_engine.runtime.static_runner import StaticRunner
 from tests.diffusion_engine.conftest import EVERY_FAMILY
 
@@ -31,17 +31,14 @@ SEGMENTS = [
 ]
 
 
-def transferred(logits: Tensor) -> Tensor:
-    """In place of page-locked memory, which needs a driver."""
-    assert logits.device == torch.device("cuda:0")
-    return logits.to("cpu")
-
-
 @pytest.fixture(autouse=True)
 def _without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "to_host", transferred)
-    monkeypatch.setattr(static_runner, "to_host", transferred)
-    monkeypatch.setattr(StaticRunner, "_send", lambda self, host, device: device.copy_(host))
+    """Page-locked memory and streams need one."""
+    monkeypatch.setattr(static_runner, "send", lambda host, device: device.copy_(host))
+    monkeypatch.setattr(reader, "send", lambda host, device: device.copy_(host))
+    monkeypatch.setattr(reader, "landing", lambda of: torch.empty(of.shape, dtype=of.dtype))
+    monkeypatch.setattr(reader, "receive", lambda device, host: host.copy_(device))
+    monkeypatch.setattr(reader, "readings", lambda rows, *others: [rows.shape] * len(rows))
     monkeypatch.setattr(StaticRunner, "_context", lambda self: nullcontext())
 
 
@@ -54,7 +51,7 @@ def run(folder: Path, make: Callable[..., TorchRunner | StaticRunner], segments:
         made.copy([0, 3], [1, 7], 20)
     assert [own.shape for own in logits] == [(len(segment.step.wanted), config.vocab_size) for segment in segments]
     assert {own.dtype for own in logits} == {torch.float32}
-    assert {own.device.type for own in logits} == {"cpu"}
+    assert {str(own.device) for own in logits} == {"cuda:0"}
 
 
 @pytest.mark.parametrize("family", [family for family in EVERY_FAMILY if family != "llada2_moe"])
@@ -68,3 +65,19 @@ def test_experts_run_one_by_one_wait_for_their_choice_and_packed_ones_do_not(che
     with pytest.raises(DataDependentOutputException):
         run(folder, lambda model: TorchRunner(model, 10))
     run(folder, lambda model: StaticRunner(model, 10, lambda function: function), SEGMENTS[:3])
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.5])
+def test_reading_keeps_every_operation_on_the_gpu_but_the_last(top_p: float) -> None:
+    query = Query(
+        reads=Reads.PROBABILITIES | Reads.ENTROPY | Reads.MARGIN,
+        sampling=Sampling(temperature=0.7, top_p=top_p),
+        drawn=[0.1, None, 0.5],
+        asked=[3, 4, None],
+    )
+    step = Pass(tokens=[1] * 3, start=0, clean=3, wanted=range(3), query=query)
+    device, suppressed = torch.device("cuda:0"), torch.tensor([3, 4])
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        all_at_once = StepReader(device, suppressed, lambda function: function)
+        (found,) = all_at_once.read([step], [torch.zeros(3, 50, device=device)])
+    assert len(found) == 3

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from diffusion_engine.decoding import Pass, Strategy, make_decoder, suppressed_tokens
+from diffusion_engine.decoding import Strategy, make_decoder, suppressed_tokens
 from diffusion_engine.models import Attention, DenseAttention, ModelConfig, Transformer
 from diffusion_engine.runtime import TorchRunner
 from diffusion_engine.runtime.attention import Segment
+from diffusion_engine.runtime.reader import RowReader
 from tests.diffusion_engine.conftest import EVERY_FAMILY, Loaded, run_one
 
 
@@ -55,6 +56,7 @@ def test_no_mask_padding_or_control_token_leaves_though_the_model_prefers_them(
     for strategy in model.strategies:
         scheduler = biased(model, never)
         scheduler._suppressed = never
+        scheduler._reader = RowReader(never)
         result = run_one(scheduler, model.request([1, 2, 3], strategy, max_tokens=10, temperature=temperature))
         assert len(result.tokens) == 10 or result.end.cause == "stop"
         assert not set(result.tokens) & set(never.tolist())
@@ -137,18 +139,6 @@ def test_the_first_token_of_a_block_is_read_off_the_row_before_it(
         logits[:, suppressed_tokens(config, model.tokenizer.control_token_ids)] = -torch.inf
         for border in range(len(request.prompt), len(text) - 3, 4):
             assert text[border] == int(logits[border - 1].argmax())
-
-
-@pytest.mark.parametrize("family", EVERY_FAMILY)
-def test_logits_of_a_pass_outlive_the_next(loaded: dict[str, Loaded], family: str) -> None:
-    """A runner that reuses its buffers must hand out copies."""
-    model = loaded[family]
-    runner = TorchRunner(model.model, 8)
-    step = Pass(tokens=[1, 2, 3, 4], start=0, clean=4, wanted=[2, 3], block_length=4)
-    (first,) = runner.run([Segment(step, [0])])
-    kept = first.clone()
-    runner.run([Segment(replace(step, tokens=[9, 8, 7, 6]), [0])])
-    assert torch.equal(first, kept)
 
 
 @pytest.mark.parametrize("family", EVERY_FAMILY)

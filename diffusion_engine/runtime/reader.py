@@ -1,0 +1,146 @@
+"""Reading the logits of a step where they are, and the one transfer that a step waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from diffusion_engine.decoding import Pass, Reading, Reads
+from diffusion_engine.decoding.reading import FIELDS, QUESTIONS, read_rows, readings
+from diffusion_engine.decoding.sampling import IN_NUMPY
+from diffusion_engine.runtime.cuda_graphs import Recorder, recorder
+from diffusion_engine.runtime.transfer import landing, receive, send
+
+
+class Reader(Protocol):
+    """Answers what the passes of a step ask about their rows."""
+
+    def read(self, passes: list[Pass], logits: list[Tensor]) -> list[list[Reading]]:
+        """Read what a runner returned.
+
+        Args:
+            passes: of the step.
+            logits: of the wanted rows of each; written on.
+
+        Returns:
+            For each pass what was asked of its wanted rows. The logits behind it are gone with the next step.
+        """
+        ...
+
+
+def make_reader(device: torch.device, suppressed: Tensor) -> Reader:
+    """The one for a runner's device.
+
+    Args:
+        device: of the logits.
+        suppressed: int64 ids that are never emitted.
+    """
+    if device.type == "cpu":
+        return RowReader(suppressed)
+    return StepReader(device, suppressed)
+
+
+class RowReader:
+    """Reads of each row no more than was asked of it: on the CPU, where every number costs and none must be sent."""
+
+    def __init__(self, suppressed: Tensor) -> None:
+        """See `make_reader`."""
+        self._suppressed = suppressed
+
+    def read(self, passes: list[Pass], logits: list[Tensor]) -> list[list[Reading]]:
+        """See `Reader`."""
+        return [self._read(step, own) for step, own in zip(passes, logits, strict=True)]
+
+    def _read(self, step: Pass, logits: Tensor) -> list[Reading]:
+        rows = len(step.wanted)
+        if not rows:
+            return []
+        query = step.query
+        asked = torch.tensor(query.questions(rows) if query.asks else [], dtype=torch.float64)
+        found = [
+            read_rows(logits[own], asked[own], self._suppressed, reads, IN_NUMPY) for reads, own in query.groups(rows)
+        ]
+        return readings(torch.cat(found), self._suppressed, logits)
+
+
+@dataclass
+class _Buffers:
+    """Of a padded number of rows.
+
+    Attributes:
+        logits: (rows, vocab_size).
+        asked: (rows, QUESTIONS) float64.
+        answers: (rows, FIELDS) float64.
+        host: as `answers`, on the host.
+        replays: by what they read.
+    """
+
+    logits: Tensor
+    asked: Tensor
+    answers: Tensor
+    host: Tensor
+    replays: dict[Reads, Callable[[], None]] = field(default_factory=dict)
+
+
+class StepReader:
+    """Reads all rows of a step at once, by a function of fixed buffers that is recorded once (see `cuda_graphs`).
+
+    What comes to the host is one table of `FIELDS` numbers a row.
+    """
+
+    def __init__(self, device: torch.device, suppressed: Tensor, record: Recorder | None = None) -> None:
+        """See `make_reader`.
+
+        Args:
+            device: of the logits.
+            suppressed: int64 ids that are never emitted.
+            record: `recorder` of the device when None.
+        """
+        self._device = device
+        self._suppressed, self._suppressed_there = suppressed, suppressed.to(device)
+        self._record = record or recorder(device)
+        self._buffers: dict[int, _Buffers] = {}
+
+    @torch.inference_mode()
+    def read(self, passes: list[Pass], logits: list[Tensor]) -> list[list[Reading]]:
+        """See `Reader`."""
+        counts = [len(step.wanted) for step in passes]
+        rows = sum(counts)
+        if not rows:
+            return [[] for _ in passes]
+        buffers = self._buffers_for(rows, logits[0].shape[1])
+        torch.cat(logits, out=buffers.logits[:rows])
+        reads = Reads.BEST
+        for step, count in zip(passes, counts, strict=True):
+            for own, _ in step.query.groups(count):
+                reads |= own
+        if any(step.query.asks for step in passes):
+            table = [row for step, count in zip(passes, counts, strict=True) for row in step.query.questions(count)]
+            send(torch.tensor(table, dtype=torch.float64), buffers.asked[:rows])
+        if reads not in buffers.replays:
+            buffers.replays[reads] = self._record(lambda: self._compute(buffers, reads))
+        buffers.replays[reads]()
+        receive(buffers.answers[:rows], buffers.host[:rows])
+        found = iter(readings(buffers.host[:rows], self._suppressed, buffers.logits))
+        return [[next(found) for _ in range(count)] for count in counts]
+
+    def _compute(self, buffers: _Buffers, reads: Reads) -> None:
+        # Of a copy: a function that is recorded may run on the same inputs once more.
+        buffers.answers.copy_(read_rows(buffers.logits.clone(), buffers.asked, self._suppressed_there, reads))
+
+    def _buffers_for(self, rows: int, width: int) -> _Buffers:
+        padded = 1 << (rows - 1).bit_length()
+        buffers = self._buffers.get(padded)
+        if buffers is None:
+            answers = torch.zeros(padded, FIELDS, dtype=torch.float64, device=self._device)
+            buffers = self._buffers[padded] = _Buffers(
+                logits=torch.zeros(padded, width, device=self._device),
+                asked=torch.zeros(padded, QUESTIONS, dtype=torch.float64, device=self._device),
+                answers=answers,
+                host=landing(answers),
+            )
+        return buffers
