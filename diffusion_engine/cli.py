@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
         "--threads", type=_positive, help="of the computation; default: the physical cores, with ONNX Runtime 1"
     )
     serve.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N; nothing was run on a GPU yet")
-    serve.add_argument("--dtype", choices=["fp32", "bf16", "int8"], help="of the weights; default: fp32, on a GPU bf16")
+    serve.add_argument(
+        "--dtype", choices=["fp32", "bf16", "fp16", "int8"], help="of the weights; default: fp32, on a GPU bf16"
+    )
     serve.add_argument(
         "--runner",
         choices=["auto", "torch", "onnx", "static"],

@@ -34,7 +34,7 @@ class Settings(BaseSettings):
 
     model: Path | None = None
     """Model folder that our engine serves; None for the embedded one."""
-    dtype: Literal["fp32", "bf16", "int8"] | None = None
+    dtype: Literal["fp32", "bf16", "fp16", "int8"] | None = None
     """Number format of the engine's weights; None for int8 with the embedded model, else the engine's own default."""
     llm_url: str | None = None
     """Base URL of another OpenAI-compatible endpoint, up to and including /v1; our engine isn't started then."""

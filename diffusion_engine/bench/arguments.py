@@ -59,7 +59,7 @@ def _common(parser: argparse.ArgumentParser, positive: Callable[[str], int], *, 
     )
     parser.add_argument(
         "--dtype",
-        choices=["fp32", "bf16", "int8"],
+        choices=["fp32", "bf16", "fp16", "int8"],
         default=default("int8"),
         help="of the weights; default: int8, as the voice agent serves them",
     )

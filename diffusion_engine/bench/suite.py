@@ -257,7 +257,7 @@ def _memory(bed: Bed) -> dict[str, float]:
     config, cache = bed.model.config, bed.scheduler.cache
     from diffusion_engine.runtime.pages import PAGE_TOKENS
 
-    width = 2 if bed.name.endswith("bf16") else 4
+    width = 2 if bed.name.endswith(("bf16", "fp16")) else 4
     entries = cache.pool.total * PAGE_TOKENS * config.num_layers * 2 * config.num_kv_heads * config.head_dim
     return {"kv_pool": round(entries * width / 1e6, 1), "kv_pool_tokens": cache.pool.total * PAGE_TOKENS}
 

@@ -21,6 +21,7 @@ from diffusion_engine.models.transformer import Transformer
 logger = logging.getLogger(__name__)
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LARGEST_FP16 = torch.finfo(torch.float16).max
 
 
 def read_config(folder: Path) -> tuple[ModelConfig, Family]:
@@ -64,6 +65,7 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32, device: str 
 
     Raises:
         CheckpointError: as `read_config`; or a tensor is missing, misshapen or unreadable.
+        ValueError: `dtype` can't hold a tensor's numbers.
     """
     config, family = read_config(folder)
     tensors = TensorFiles(folder)
@@ -101,6 +103,7 @@ def load_state(
 
     Raises:
         ShapeError: a tensor's shape contradicts the configuration.
+        ValueError: `dtype` can't hold a tensor's numbers.
         KeyError: a tensor is missing.
     """
     with torch.device("meta"):
@@ -117,6 +120,8 @@ def load_state(
         joined = torch.cat(parts) if len(parts) > 1 else parts[0]
         # A router's choice hangs on small differences: it stays in the precision that it is computed in.
         kept = torch.float32 if ours in precise else dtype
+        if kept is torch.float16 and float(joined.abs().max()) > LARGEST_FP16:
+            raise ValueError(f"{' + '.join(theirs)}: has weights beyond the 65,504 that fp16 holds; use bf16 or fp32")
         state[ours] = joined.to(dtype=kept, device=device)
     model.load_state_dict(state, assign=True)
     model.cos, model.sin = rotary_table(config, torch.device(device))

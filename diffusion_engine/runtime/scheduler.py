@@ -144,6 +144,9 @@ class Scheduler:
         """Run passes of the sizes to come, so that the first request doesn't wait for kernels and memory.
 
         Leaves nothing behind, in the cache or in the totals.
+
+        Raises:
+            NonFiniteLogitsError: the model returns NaN or infinity; it can't be served.
         """
         block_length = min(self.config.block_length, self.config.max_positions // 4 or 1, 64)
         parameters = DecodingParameters(
@@ -152,7 +155,9 @@ class Scheduler:
         prompt = [0] * min(2 * PAGE_TOKENS, self.config.max_positions - 1)
         self.submit(GenerationRequest(id="warm-up", prompt=prompt, parameters=parameters, max_tokens=2 * block_length))
         while not self.idle:
-            self.step()
+            for _, event in self.step():
+                if isinstance(event, EndEvent) and event.cause is EndCause.ERROR:
+                    raise NonFiniteLogitsError(event.message or "the first passes failed")
         self.cache.prefix.clear()
         self.statistics = EngineStatistics()
 

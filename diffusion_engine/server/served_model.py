@@ -16,14 +16,15 @@ import torch
 from diffusion_engine.chat.grammar import GrammarCompiler
 from diffusion_engine.chat.template import ChatTemplate
 from diffusion_engine.chat.tokenizer import Tokenizer
-from diffusion_engine.decoding import Strategy, strategies_of
+from diffusion_engine.decoding import NonFiniteLogitsError, Strategy, strategies_of
 from diffusion_engine.models import CheckpointError, ModelConfig, Transformer, load_model, read_config
+from diffusion_engine.models.loading import DTYPES
 from diffusion_engine.runtime import Engine, Limits, Runner, RunnerKind, Scheduler, find_device, make_runner
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 
 logger = logging.getLogger(__name__)
 
-Dtype = Literal["fp32", "bf16", "int8"]
+Dtype = Literal["fp32", "bf16", "fp16", "int8"]
 POOL_SHARE = 0.8
 """Of a GPU's free memory that the KV pool takes at most; activations and graphs need the rest."""
 SchedulerFactory = Callable[[Runner, int, Tokenizer, Limits], Scheduler]
@@ -96,17 +97,17 @@ def load_served_model(
     Raises:
         CheckpointError: it can't be used; the message names the file and the field.
         ValueError: there is no such device, it has too little memory, the pool is smaller than the context, or the
-            runner can't run the model.
+            runner can't run the model, on this device or in this type.
     """
     on = find_device(device)
     dtype = dtype or ("bf16" if on.type == "cuda" else "fp32")
     if dtype == "int8" and on.type != "cpu":
-        raise ValueError(f"int8 weights are for the CPU: choose bf16 or fp32 on {device}")
+        raise ValueError(f"int8 weights are for the CPU: choose bf16, fp16 or fp32 on {device}")
     config, family = read_config(folder)
     tokenizer = Tokenizer.from_folder(folder, config)
     template = ChatTemplate.from_folder(folder)
     defaults = _generation_config(folder)
-    with _memory_of(on):
+    with _memory_of(on), _arithmetic(dtype, on):
         model = _load(folder, dtype, on)
         tokens = kv_tokens or default_kv_tokens(config, limits, _free_bytes(on), model.embedding.weight.element_size())
         pages = math.ceil(tokens / PAGE_TOKENS)
@@ -164,10 +165,27 @@ def _memory_of(device: torch.device) -> Iterator[None]:
         ) from full
 
 
+@contextmanager
+def _arithmetic(dtype: Dtype, device: torch.device) -> Iterator[None]:
+    """Say what to do where the first passes show that a model can't be computed in a type."""
+    try:
+        yield
+    except NonFiniteLogitsError as wrong:
+        if dtype != "fp16":
+            raise ValueError(f"the model can't be served: {wrong}") from wrong
+        raise ValueError(
+            "the model computes numbers beyond the 65,504 that fp16 holds: choose --dtype bf16 or fp32"
+        ) from wrong
+    except RuntimeError as missing:
+        if "not implemented for" not in str(missing):  # torch's words for a kernel that a type lacks
+            raise
+        raise ValueError(
+            f"torch {torch.__version__} can't compute this model in {dtype} on {device} ({missing}): choose fp32"
+        ) from missing
+
+
 def _load(folder: Path, dtype: Dtype, device: torch.device) -> Transformer:
-    if dtype == "bf16":
-        return load_model(folder, dtype=torch.bfloat16, device=str(device))
-    model = load_model(folder, device=str(device))
+    model = load_model(folder, dtype=DTYPES.get(dtype, torch.float32), device=str(device))
     if dtype == "int8":
         from diffusion_engine.models.quantize import quantize
 

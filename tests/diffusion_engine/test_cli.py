@@ -79,7 +79,10 @@ def test_it_serves_and_on_sigterm_lets_a_running_stream_end(checkpoint: Callable
 
 @pytest.mark.parametrize(
     ("dtype", "runner"),
-    [("fp32", "auto"), ("bf16", "auto"), ("int8", "auto"), ("fp32", "static"), ("bf16", "static")],
+    [
+        *(("fp32", "auto"), ("bf16", "auto"), ("fp16", "auto"), ("int8", "auto")),
+        *(("fp32", "static"), ("bf16", "static"), ("fp16", "static")),
+    ],
 )
 def test_every_dtype_loads_and_answers(checkpoint: Callable[[str], Path], dtype: Dtype, runner: RunnerKind) -> None:
     model = load_served_model(checkpoint("llama_draft"), name=None, dtype=dtype, runner=runner, limits=Limits())

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from diffusion_engine.decoding import DecodingParameters
 from diffusion_engine.models import read_config
@@ -35,6 +36,36 @@ def test_a_family_answers_by_its_default_in_every_type_of_weights(family: str, t
         assert end.statistics.completion_tokens == 5 or end.cause == "stop"
 
 
+def test_weights_that_fp16_cannot_hold_are_named(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "large", "llama_draft", scale=1e6)
+    with pytest.raises(ValueError, match=r"lm_head\.weight: has weights beyond the 65,504 that fp16 holds; use bf16"):
+        load_served_model(folder, name=None, dtype="fp16", limits=Limits())
+    load_served_model(folder, name=None, dtype="bf16", limits=Limits())
+
+
+def test_activations_that_fp16_cannot_hold_are_found_at_start(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "hot", "llama_draft")
+    tensors = load_file(folder / "model.safetensors")
+    for name in ("up_proj", "down_proj"):
+        tensors[f"model.layers.0.mlp.{name}.weight"] *= 5e3
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="beyond the 65,504 that fp16 holds: choose --dtype bf16 or fp32"):
+        load_served_model(folder, name=None, dtype="fp16", limits=Limits())
+    load_served_model(folder, name=None, dtype="bf16", limits=Limits())
+
+
+def test_a_kernel_that_torch_lacks_for_a_type_is_told_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Torch has all that our families need by now; this operation is one that it has for no half precision."""
+
+    def lacking(*_: object) -> None:
+        torch.linalg.qr(torch.ones(2, 2, dtype=torch.float16))
+
+    monkeypatch.setattr(served_model, "make_runner", lacking)
+    folder = write_checkpoint(tmp_path / "sdar", "sdar")
+    with pytest.raises(ValueError, match=r"can't compute this model in fp16 on cpu \(.*\): choose fp32"):
+        load_served_model(folder, name=None, dtype="fp16", limits=Limits())
+
+
 def test_the_pool_takes_what_a_gpu_can_spare_and_no_more_than_requests_can_use(tmp_path: Path) -> None:
     config, _ = read_config(write_checkpoint(tmp_path / "sdar", "sdar"))
     token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * 2
@@ -48,7 +79,7 @@ def test_the_pool_takes_what_a_gpu_can_spare_and_no_more_than_requests_can_use(t
 
 def test_int8_is_refused_on_a_gpu_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(served_model, "find_device", lambda name: torch.device("cuda", 0))
-    with pytest.raises(ValueError, match="int8 weights are for the CPU: choose bf16 or fp32 on cuda"):
+    with pytest.raises(ValueError, match="int8 weights are for the CPU: choose bf16, fp16 or fp32 on cuda"):
         load_served_model(tmp_path, name=None, dtype="int8", device="cuda", limits=Limits())
 
 
