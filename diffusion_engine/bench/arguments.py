@@ -60,10 +60,13 @@ def _common(parser: argparse.ArgumentParser, positive: Callable[[str], int], *, 
     parser.add_argument(
         "--dtype",
         choices=["fp32", "bf16", "fp16", "int8"],
-        default=default("int8"),
-        help="of the weights; default: int8, as the voice agent serves them",
+        default=default(None),
+        help="of the weights; default: int8, as the voice agent serves them, on a GPU bf16",
     )
-    parser.add_argument("--runner", choices=["auto", "torch", "onnx"], default=default("auto"), help="see serve")
+    parser.add_argument("--device", default=default("cpu"), help="cpu, cuda or cuda:N; see serve")
+    parser.add_argument(
+        "--runner", choices=["auto", "torch", "onnx", "static"], default=default("auto"), help="see serve"
+    )
     parser.add_argument("--threads", type=positive, default=default(None), help="see serve")
     parser.add_argument(
         "--prompts", type=Path, default=default(None), help="JSON lines of chat requests; default: ours"

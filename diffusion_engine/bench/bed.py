@@ -128,7 +128,13 @@ class Bed:
 
 
 def load_bed(
-    folder: Path, *, dtype: Dtype, runner: RunnerKind = "auto", threads: int | None = None, max_requests: int = 8
+    folder: Path,
+    *,
+    dtype: Dtype,
+    device: str = "cpu",
+    runner: RunnerKind = "auto",
+    threads: int | None = None,
+    max_requests: int = 8,
 ) -> Bed:
     """Load a checkpoint.
 
@@ -146,6 +152,7 @@ def load_bed(
         folder,
         name=None,
         dtype=dtype,
+        device=device,
         limits=limits,
         runner=runner,
         threads=threads,

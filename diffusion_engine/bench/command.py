@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from diffusion_engine.bench import machine
 from diffusion_engine.bench.bed import Bed, load_bed
 from diffusion_engine.bench.loop import measure_loop
@@ -21,6 +23,8 @@ from diffusion_engine.bench.report import suite_tables, workload_table
 from diffusion_engine.bench.server_process import serving
 from diffusion_engine.bench.suite import Plan, measure_all
 from diffusion_engine.bench.supersede import measure_supersede
+from diffusion_engine.runtime import find_device
+from diffusion_engine.server.served_model import Dtype
 
 
 def run(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
@@ -36,6 +40,8 @@ def run(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
     Raises:
         CheckpointError, ValueError: the checkpoint, the prompts or the output file can't be used.
     """
+    device = find_device(options.device)
+    options.dtype = options.dtype or default_dtype(device)
     if options.json is not None and not options.json.resolve().parent.is_dir():
         raise ValueError(f"--json {options.json}: there is no folder {options.json.resolve().parent}")
     if options.workload is None and not options.random_20m:
@@ -44,7 +50,7 @@ def run(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
     else:
         before = machine.load_average()
         results = _WORKLOADS[options.workload or "random-20m"](options, folder)
-        results["gpu"] = machine.gpu()
+        results["device"], results["gpu"] = _computed_by(options, device)
         results["machine"] = {
             **machine.describe_machine(),
             "load_before": before,
@@ -57,6 +63,11 @@ def run(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
     return results
 
 
+def default_dtype(device: torch.device) -> Dtype:
+    """Of the weights: as the voice agent serves them, or as a GPU does."""
+    return "int8" if device.type == "cpu" else "bf16"
+
+
 def needs_model(options: argparse.Namespace) -> bool:
     """A checkpoint is loaded here, rather than asked at a URL or made up."""
     return not getattr(options, "url", None) and not (options.workload is None and options.random_20m)
@@ -66,6 +77,7 @@ def _plan(options: argparse.Namespace, folder: Path) -> Plan:
     return Plan(
         folder=folder,
         dtype=options.dtype,
+        device=options.device,
         runner=options.runner,
         threads=options.threads,
         prompts=options.prompts or FRONT_DESK,
@@ -84,7 +96,7 @@ def _base_of_the_embedded_model() -> Path:
 
 def _bed(options: argparse.Namespace, folder: Path | None) -> Bed:
     _report("loading the model")
-    return load_bed(_known(folder), dtype=options.dtype, runner=options.runner, threads=options.threads)
+    return load_bed(_known(folder), **_served_as(options))
 
 
 def _loop(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
@@ -114,7 +126,9 @@ def _output_speed(options: argparse.Namespace, folder: Path | None) -> dict[str,
 
 
 def _random_20m(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
-    return {"random_20m": measure_floor(dtype=options.dtype, repeats=50, threads=options.threads)}
+    return {
+        "random_20m": measure_floor(dtype=options.dtype, repeats=50, device=options.device, threads=options.threads)
+    }
 
 
 _WORKLOADS: dict[str, Callable[[argparse.Namespace, Path | None], dict[str, Any]]] = {
@@ -133,8 +147,18 @@ def _server(options: argparse.Namespace, folder: Path | None) -> Iterator[str]:
         yield options.url.rstrip("/").removesuffix("/v1")
         return
     _report("starting a server")
-    with serving(_known(folder), dtype=options.dtype, runner=options.runner, threads=options.threads) as url:
+    with serving(_known(folder), **_served_as(options)) as url:
         yield url
+
+
+def _computed_by(options: argparse.Namespace, device: torch.device) -> tuple[str, dict[str, Any] | str]:
+    if getattr(options, "url", None):
+        return f"that of {options.url}", f"{machine.GPU}: {options.url} computed, on what it has"
+    return str(device), machine.gpu(device, in_process=options.workload in ("loop", "supersede"))
+
+
+def _served_as(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in ("dtype", "device", "runner", "threads")}
 
 
 def _known(folder: Path | None) -> Path:

@@ -7,7 +7,10 @@ import platform
 import resource
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 GPU = "not measured here"
 
@@ -46,13 +49,29 @@ def peak_mb() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
 
 
-def gpu() -> str:
-    """What is to be said of a GPU: this benchmark serves on the CPU, so there is nothing to measure on one."""
+def gpu(device: torch.device, *, in_process: bool = True) -> dict[str, Any] | str:
+    """The GPU that computed what was measured, and what was used of its memory; else why there is nothing to say.
+
+    Args:
+        device: that computed.
+        in_process: here, rather than in a server's process, whose memory isn't known.
+    """
     import torch
 
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        memory = {"total": round(properties.total_memory / 1e6)}
+        if in_process:
+            memory["peak"] = round(torch.cuda.max_memory_reserved(device) / 1e6)
+        return {
+            "name": properties.name,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "cuda": torch.version.cuda,
+            "memory_mb": memory,
+        }
     if not torch.cuda.is_available():
         return f"{GPU}: this machine has no GPU"
-    return f"{GPU}: {torch.cuda.get_device_name()} is there, but this benchmark computes on the CPU"
+    return f"{GPU}: {torch.cuda.get_device_name()} is there, but the CPU computed; see --device"
 
 
 def _lines(path: str) -> list[str]:

@@ -71,17 +71,18 @@ def write_random_model(folder: Path, *, seed: int = 0, **changes: Any) -> int:
     return sum(tensor.numel() for tensor in tensors.values())
 
 
-def measure_floor(*, dtype: Dtype, repeats: int, threads: int | None = None) -> dict[str, Any]:
+def measure_floor(*, dtype: Dtype, repeats: int, device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
     """First token over HTTP, from a process of its own, for prompts of 64 tokens that nothing has cached.
 
     Args:
         dtype: of the weights.
         repeats: requests, one after the other.
+        device: as of `diffusion-engine serve`.
         threads: of the server; None for its default.
     """
     with tempfile.TemporaryDirectory() as folder:
         parameters = write_random_model(Path(folder) / "random-20m")
-        with serving(Path(folder) / "random-20m", dtype=dtype, threads=threads) as url:
+        with serving(Path(folder) / "random-20m", dtype=dtype, device=device, threads=threads) as url:
             replies = asyncio.run(_ask(url, repeats))
     return {
         "parameters": parameters,

@@ -13,7 +13,7 @@ def suite_tables(results: Mapping[str, Any]) -> str:
     """The whole measurement."""
     machine, threads = results["machine"], results["threads"]
     lines = [
-        f"{results['model']} ({results['family']}), {results['runner']}, {results['strategy']}; "
+        f"{results['model']} ({results['family']}), {results['runner']} on {results['device']}, {results['strategy']}; "
         f"{results['prompts']['n']} prompts, prefix cached",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['instructions']}; threads: {threads['runner']}; "
         f"load {machine['load_before'][0]} before, {machine['load_after'][0]} after",
@@ -50,7 +50,7 @@ def suite_tables(results: Mapping[str, Any]) -> str:
     for section in ("accepted_per_verification", "cancel", "prefix_cache", "concurrency", "quality", "memory_mb"):
         if section in results:
             lines += ["", section, *_tree(results[section])]
-    lines += ["", f"GPU: {results['gpu']}"]
+    lines += ["", "GPU", *_tree(results["gpu"])]
     if "random_20m" in results:
         lines += ["", "random_20m", *_tree(results["random_20m"])]
     return "\n".join(lines)

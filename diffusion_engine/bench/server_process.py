@@ -21,14 +21,16 @@ class ServerFailedError(ValueError):
 
 
 @contextmanager
-def serving(folder: Path, *, dtype: Dtype, runner: RunnerKind = "auto", threads: int | None = None) -> Iterator[str]:
+def serving(
+    folder: Path, *, dtype: Dtype, device: str = "cpu", runner: RunnerKind = "auto", threads: int | None = None
+) -> Iterator[str]:
     """Serve a checkpoint on a free port; yields the URL, and stops the server.
 
     Raises:
         ServerFailedError: it didn't start.
     """
     command = [sys.executable, "-m", "diffusion_engine.cli", "serve", "--model", str(folder), "--port", "0"]
-    command += ["--dtype", dtype, "--runner", runner]
+    command += ["--dtype", dtype, "--device", device, "--runner", runner]
     command += ["--threads", str(threads)] if threads else []
     environment = {name: value for name, value in os.environ.items() if name != "DIFFUSION_ENGINE_API_KEY"}
     with tempfile.TemporaryFile("w+") as errors:

@@ -32,7 +32,7 @@ class Plan:
 
     Attributes:
         folder: of the checkpoint.
-        dtype, runner, threads: as of `diffusion-engine serve`.
+        dtype, device, runner, threads: as of `diffusion-engine serve`.
         prompts: JSON lines of chat requests.
         max_tokens: of a reply.
         baselines: measure them as well.
@@ -42,6 +42,7 @@ class Plan:
 
     folder: Path
     dtype: Dtype
+    device: str
     runner: RunnerKind
     threads: int | None
     prompts: Path
@@ -77,7 +78,7 @@ def measure_all(plan: Plan, report: Report) -> dict[str, Any]:
     prompts = load_prompts(plan.prompts, 6 if plan.quick else None)
     load_before = machine.load_average()
     report("loading the model")
-    bed = load_bed(plan.folder, dtype=plan.dtype, runner=plan.runner, threads=plan.threads)
+    bed = load_bed(plan.folder, dtype=plan.dtype, device=plan.device, runner=plan.runner, threads=plan.threads)
     own, baseline_modes, missing = _modes(bed, plan)
     resident = machine.resident_mb()
 
@@ -121,6 +122,7 @@ def measure_all(plan: Plan, report: Report) -> dict[str, Any]:
         "model": bed.model.name,
         "family": bed.model.config.family,
         "dtype": plan.dtype,
+        "device": str(bed.scheduler.runner.device),
         "runner": bed.name,
         "strategy": str(bed.model.strategy),
         "threads": {"torch": torch.get_num_threads(), "runner": _runner_threads(bed, plan)},
@@ -148,10 +150,10 @@ def measure_all(plan: Plan, report: Report) -> dict[str, Any]:
     results["baselines"] = missing if plan.baselines else WITHOUT_BASELINES
     results["quality"] = costs
     results["memory_mb"] = memory
-    results["gpu"] = machine.gpu()
+    results["gpu"] = machine.gpu(bed.scheduler.runner.device)
     if plan.baselines and not plan.quick:
         report("a 20 M model over HTTP")
-        results["random_20m"] = measure_floor(dtype=plan.dtype, repeats=50)
+        results["random_20m"] = measure_floor(dtype=plan.dtype, repeats=50, device=plan.device)
     results["machine"] = {
         **machine.describe_machine(),
         "load_before": load_before,
@@ -175,7 +177,7 @@ def _peers(plan: Plan, bed: Bed, report: Report) -> dict[str, Bed]:
     peers = {}
     if plan.dtype != "fp32":
         report("loading it in fp32")
-        peers["torch_fp32"] = load_bed(plan.folder, dtype="fp32", runner="torch")
+        peers["torch_fp32"] = load_bed(plan.folder, dtype="fp32", device=plan.device, runner="torch")
     if bed.name == "onnx int8":
         report("loading it in torch int8")
         peers["torch_int8"] = load_bed(plan.folder, dtype="int8", runner="torch")

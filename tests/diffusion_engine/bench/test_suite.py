@@ -44,6 +44,7 @@ def test_a_causal_model_beside_its_baselines(measured: Callable[..., dict[str, A
     assert results["runner"] == "onnx int8"
     assert set(results["forward_ms"]["by_rows"]) == {"1", "8", "16", "32"}
     assert results["machine"]["load_before"]
+    assert results["device"] == "cpu"
     assert results["gpu"].startswith("not measured here")
     assert results["memory_mb"]["process"] > 0
 
