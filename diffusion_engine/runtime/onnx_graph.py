@@ -8,9 +8,7 @@ one scale an activation row, so a row's result does not depend on the rows besid
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ import numpy.typing as npt
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from diffusion_engine.models import ModelConfig, Transformer
-from diffusion_engine.models.quantize import Int8Linear
+from diffusion_engine.models.quantize import LARGEST, Int8Linear
 from diffusion_engine.models.transformer import Layer, RMSNorm
 
 ZERO_POINT = 128
@@ -33,18 +31,6 @@ _FLOAT, _INT64, _UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 _CONTRIB = "com.microsoft"
 _IR_VERSION = 10
 _OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid(_CONTRIB, 1)]
-
-
-def activation_levels() -> float:
-    """The largest activation, in steps, that this CPU's integer kernel multiplies without saturating.
-
-    x86 without VNNI adds pairs of products in 16 bits (`vpmaddubsw`): unsigned activations of 7 bits are exact there.
-    """
-    if platform.machine().lower() not in ("x86_64", "amd64", "i386", "i686"):
-        return 127.0
-    cpuinfo = Path("/proc/cpuinfo")
-    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
-    return 127.0 if any(flag in flags for flag in ("avx512_vnni", "avx_vnni", "amx_int8")) else 63.0
 
 
 class _Graph:
@@ -99,10 +85,10 @@ def _norm(graph: _Graph, x: str, norm: RMSNorm) -> str:
     return graph.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=norm.eps)
 
 
-def _linear(graph: _Graph, x: str, layer: Int8Linear, levels: float) -> str:
+def _linear(graph: _Graph, x: str, layer: Int8Linear) -> str:
     peaks = graph.op("ReduceMax", graph.op("Abs", x), graph.weight([1], np.int64), keepdims=0)
     tiny = graph.weight(np.finfo(np.float32).tiny, np.float32)
-    scale = graph.op("Max", graph.op("Mul", peaks, graph.weight(1 / levels, np.float32)), tiny)
+    scale = graph.op("Max", graph.op("Mul", peaks, graph.weight(1 / LARGEST, np.float32)), tiny)
     rows = graph.op("QuantizeLinear", x, scale, "zero_points", axis=0)
     product = graph.op(
         "MatMulIntegerToFloat",
@@ -136,16 +122,16 @@ def _rotate(graph: _Graph, x: str, heads: int) -> str:
     return graph.op("Squeeze", turned, graph.weight([0], np.int64))
 
 
-def _behind_attention(graph: _Graph, x: str, layer: Layer, levels: float) -> str:
+def _behind_attention(graph: _Graph, x: str, layer: Layer) -> str:
     """The rest of a layer, from what its attention saw; the residual stream."""
-    x = graph.op("Add", x, _linear(graph, "seen", layer.out, levels))  # type: ignore[arg-type]
-    both = _linear(graph, _norm(graph, x, layer.mlp_norm), layer.gate_up, levels)  # type: ignore[arg-type]
+    x = graph.op("Add", x, _linear(graph, "seen", layer.out))  # type: ignore[arg-type]
+    both = _linear(graph, _norm(graph, x, layer.mlp_norm), layer.gate_up)  # type: ignore[arg-type]
     gate, up = graph.ops("Split", both, outputs=2, axis=1, num_outputs=2)
     gated = graph.op("Mul", graph.op("QuickGelu", gate, domain=_CONTRIB, alpha=1.0), up)
-    return graph.op("Add", x, _linear(graph, gated, layer.down, levels))  # type: ignore[arg-type]
+    return graph.op("Add", x, _linear(graph, gated, layer.down))  # type: ignore[arg-type]
 
 
-def stage(model: Transformer, index: int, levels: float) -> bytes:
+def stage(model: Transformer, index: int) -> bytes:
     """Stage `index` of `num_layers` + 1.
 
     Inputs, for N rows: `x` (N, hidden_size), `zero_points` (N,) uint8; not in the first: `seen` (N, num_heads *
@@ -163,13 +149,13 @@ def stage(model: Transformer, index: int, levels: float) -> bytes:
     x = "x"
     if index > 0:
         inputs["seen"] = (_FLOAT, ["N", config.num_heads * config.head_dim])
-        x = _behind_attention(graph, x, model.layers[index - 1], levels)  # type: ignore[arg-type]
+        x = _behind_attention(graph, x, model.layers[index - 1])  # type: ignore[arg-type]
     if index == config.num_layers:
         return graph.model(inputs, {"residual": (_norm(graph, x, model.norm), ["N", config.hidden_size])})
     inputs["positions"] = (_INT64, [1, "N"])
     inputs["cos"] = inputs["sin"] = (_FLOAT, ["P", config.head_dim // 2])
     layer: Layer = model.layers[index]  # type: ignore[assignment]
-    qkv = _linear(graph, _norm(graph, x, layer.attention_norm), layer.qkv, levels)  # type: ignore[arg-type]
+    qkv = _linear(graph, _norm(graph, x, layer.attention_norm), layer.qkv)  # type: ignore[arg-type]
     widths = [heads * config.head_dim for heads in layer.heads]
     query, key, value = _cut(graph, qkv, widths)
     query = _heads_norm(graph, query, layer.query_norm, config.num_heads, config.head_dim)
@@ -185,11 +171,11 @@ def stage(model: Transformer, index: int, levels: float) -> bytes:
     )
 
 
-def head(model: Transformer, levels: float) -> bytes:
+def head(model: Transformer) -> bytes:
     """The projection: `x` (R, hidden_size), normalised, and `zero_points` (R,) -> `logits` (R, vocab_size)."""
     config = model.config
     graph = _Graph()
-    logits = _linear(graph, "x", model.head, levels)  # type: ignore[arg-type]
+    logits = _linear(graph, "x", model.head)  # type: ignore[arg-type]
     return graph.model(
         {"x": (_FLOAT, ["N", config.hidden_size]), "zero_points": (_UINT8, ["N"])},
         {"logits": (logits, ["N", config.vocab_size])},

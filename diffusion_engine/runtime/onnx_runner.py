@@ -68,14 +68,13 @@ class OnnxRunner:
         config = model.config
         self.config: ModelConfig = config
         self.device = torch.device("cpu")
-        levels = onnx_graph.activation_levels()
         options = _session_options(threads)
 
         def session(graph: bytes) -> onnxruntime.InferenceSession:
             return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
-        self._stages = [session(onnx_graph.stage(model, i, levels)) for i in range(config.num_layers + 1)]
-        self._head = session(onnx_graph.head(model, levels))
+        self._stages = [session(onnx_graph.stage(model, i)) for i in range(config.num_layers + 1)]
+        self._head = session(onnx_graph.head(model))
         self._attention = session(onnx_graph.attention(config))
         self._tile = session(onnx_graph.tile(config))
         self._embedding: Floats = model.embedding.weight.detach().float().numpy()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,9 +15,10 @@ from torch import Tensor
 
 from diffusion_engine.decoding import Pass
 from diffusion_engine.models import load_model
-from diffusion_engine.models.quantize import quantize
+from diffusion_engine.models.quantize import LARGEST_IN_PAIRS, quantize
 from diffusion_engine.runtime import Limits, Scheduler, TorchRunner, make_runner
 from diffusion_engine.runtime.attention import Segment
+from diffusion_engine.runtime.onnx_graph import ZERO_POINT, head
 from diffusion_engine.runtime.onnx_runner import OnnxRunner
 from diffusion_engine.runtime.pages import PAGE_TOKENS
 from tests.diffusion_engine.conftest import Loaded
@@ -151,15 +154,24 @@ def test_a_bias_is_added(tmp_path: Path) -> None:
     assert float((got - wanted).abs().mean()) < 0.02 * float(wanted.abs().mean())
 
 
-def test_seven_bit_activations_for_cpus_without_vnni_are_close(
-    quantized: dict[str, Loaded], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("diffusion_engine.runtime.onnx_graph.activation_levels", lambda: 63.0)
-    model = quantized["llama_draft"].model
+def test_seven_bit_weights_for_cpus_without_vnni_are_close(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "narrow", "llama_draft")
     step = Pass(tokens=[1, 2, 3], start=0, clean=3, wanted=range(3))
-    wanted = prefill(TorchRunner(model, 4), step, [0])
-    got = prefill(OnnxRunner(model, 4, threads=1), step, [0])
+    wanted = prefill(TorchRunner(load_model(folder), 4), step, [0])
+    got = prefill(OnnxRunner(quantize(load_model(folder), LARGEST_IN_PAIRS), 4, threads=1), step, [0])
     assert float((got - wanted).abs().mean()) < 0.04 * float(wanted.abs().mean())
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8, 33])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_largest_products_of_this_cpus_kernel_do_not_saturate(tmp_path: Path, rows: int, sign: float) -> None:
+    model = load_model(write_checkpoint(tmp_path / "loud", "llama_draft"))
+    width = model.config.hidden_size
+    model.head.weight = torch.nn.Parameter(torch.full_like(model.head.weight, sign))
+    session = onnxruntime.InferenceSession(head(quantize(model)), providers=["CPUExecutionProvider"])
+    loudest = {"x": np.ones((rows, width), np.float32), "zero_points": np.full(rows, ZERO_POINT, np.uint8)}
+    (logits,) = session.run(None, loudest)
+    assert np.allclose(logits, sign * width, rtol=1e-5)
 
 
 def test_float_models_stay_with_torch(checkpoint: object) -> None:
