@@ -55,6 +55,8 @@ def baselines_of(model: ServedModel) -> tuple[list[Mode], dict[str, str]]:
         )
     elif model.config.attention is Attention.BIDIRECTIONAL:
         missing["unfolded"] = "not measured: a bidirectional model has no commit pass"
+    elif model.config.text_gives_next:
+        missing["unfolded"] = "not measured: this model's commit pass opens the next block and is never folded into it"
     else:
         modes.append(Mode("unfolded", {"fold_commit": False}))
     modes.append(Mode("autoregressive", one_token_a_step(model)))

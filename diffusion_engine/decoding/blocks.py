@@ -1,11 +1,14 @@
 """Block denoising over an exact cache, for models whose clean text never changes: block-causal and causal ones.
 
 A finished block is run once more, clean, before its keys and values are kept: those written while it was noisy are
-wrong. That commit pass shares the forward of the next block's first step.
+wrong. That commit pass shares the forward of the next block's first step; but where the last row of clean text gives
+the token behind it, the commit pass comes first: its last row opens the next block, and its first token is known to all
+of the block's steps (so do the samplers of Fast-dLLM v2 and Nemotron-Labs-Diffusion).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -25,9 +28,7 @@ class BlockDecoder:
     masks. Where it is causal, blocks begin behind the prompt; the open one sees itself in both directions, and its
     commit pass is causal.
 
-    Where logits are shifted, position i is predicted by the row at i - 1; and a causal model, shifted or not, knows the
-    first token of a block by its last row of text. That row before the block is clean: its logits stay the same as long
-    as the block is open, so what the block's first step read off them is carried, and the first position needn't wait.
+    Where logits are shifted, position i is predicted by the row at i - 1.
 
     Attributes:
         text, logprobs: see `Denoiser`.
@@ -55,17 +56,16 @@ class BlockDecoder:
             suppressed=suppressed,
             constraint=constraint,
             draft=draft,
+            opened=config.text_gives_next,
         )
         self.text = self._denoiser.text
         self.logprobs = self._denoiser.logprobs
+        self._length = length
         self._unit = length if self._aligned else None
         self._shift = int(config.shift_logits)
-        self._has_border = config.shift_logits or not self._aligned
+        self._opened = config.text_gives_next
         self._ends = frozenset(config.eos_token_ids)
         self._fold = parameters.fold_commit
-        self._border: Reading | None = None
-        """Of the last row before block `_border_of`."""
-        self._border_of = -1
 
     @property
     def provisional(self) -> list[int | None]:
@@ -80,12 +80,14 @@ class BlockDecoder:
     @property
     def cacheable(self) -> int:
         """See `Decoder`."""
-        start = self._denoiser.start
-        return start - 1 if self._needs_border and self._border_of != start else start
+        return self._denoiser.start - self._denoiser.opening
 
     def hurry(self, passes: int, tokens: int) -> None:
         """See `Decoder`."""
-        self._denoiser.hurry(passes, tokens)
+        denoiser = self._denoiser
+        further = math.ceil((tokens - len(denoiser.provisional)) / self._length)
+        openings = denoiser.opening + max(0, further) if self._opened else 0
+        denoiser.hurry(max(1, passes - openings), tokens)
 
     def plan(self, cached: int, max_rows: int) -> Pass:
         """See `Decoder`."""
@@ -95,22 +97,18 @@ class BlockDecoder:
             return chunk
         before = self.text[cached : denoiser.start]
         clean = len(before)
-        if clean and not self._fold:
-            border = [clean - 1] if self._needs_border else []
-            query = denoiser.query([0] if border else [])
-            return Pass(tokens=before, start=cached, clean=clean, wanted=border, query=query, block_length=self._unit)
-        rows = {
-            offset: clean - 1 if offset == 0 and self._has_border else clean + offset - self._shift
-            for offset in denoiser.targets()
-        }
-        asked = [offset for offset, row in rows.items() if row >= 0]
+        targets = denoiser.targets()
+        if denoiser.opening or (clean and not self._fold):
+            wanted = [clean - 1] if denoiser.opening else []
+            query = denoiser.query(targets if wanted else [])
+            return Pass(tokens=before, start=cached, clean=clean, wanted=wanted, query=query, block_length=self._unit)
         return Pass(
             tokens=before + denoiser.inputs(),
             start=cached,
             clean=clean,
             masks=0 if self._aligned else len(denoiser.block),
-            wanted=[rows[offset] for offset in asked],
-            query=denoiser.query(asked),
+            wanted=[clean + offset - self._shift for offset in targets],
+            query=denoiser.query(targets),
             block_length=self._unit,
         )
 
@@ -118,23 +116,17 @@ class BlockDecoder:
         """See `Decoder`."""
         denoiser = self._denoiser
         unsaid, denoiser.unsaid = denoiser.unsaid, []
-        if self._needs_border and step.clean and len(step.wanted):
-            self._border, self._border_of = readings[0].kept(), denoiser.start
         if len(step.tokens) == step.clean:
-            return Progress(kept=step.clean, emitted=unsaid)
-        if self._needs_border and not step.clean:
-            assert self._border is not None
-            readings = [self._border, *readings]
+            if not len(step.wanted):
+                return Progress(kept=step.clean, emitted=unsaid)
+            (reading,) = readings
+            return Progress(kept=step.clean, emitted=unsaid + denoiser.open(reading), reused=denoiser.reused)
         start, ran = denoiser.start, denoiser.inputs()
-        emitted = denoiser.take(readings, settled=self._has_border)
+        emitted = denoiser.take(readings)
         # A pass that found nothing left to change was the block's commit pass. What follows an end token isn't kept.
         unchanged = ran == self.text[start : denoiser.start]
-        committed = unchanged and not self._has_border and self._ends.isdisjoint(emitted)
+        committed = unchanged and not self._opened and self._ends.isdisjoint(emitted)
         kept = len(step.tokens) if committed and ran else step.clean
         return Progress(
             kept=kept, emitted=unsaid + emitted, denoising=True, reused=denoiser.reused, hurried=denoiser.hurried
         )
-
-    @property
-    def _needs_border(self) -> bool:
-        return self._has_border and self._denoiser.targets()[:1] == [0]

@@ -47,6 +47,7 @@ class Denoiser:
         suppressed: Tensor,
         constraint: Constraint | None,
         draft: Sequence[int] = (),
+        opened: bool = False,
     ) -> None:
         """Open the first block.
 
@@ -59,6 +60,7 @@ class Denoiser:
             suppressed: int64 ids that are never emitted.
             constraint: a grammar at its beginning, or None.
             draft: an earlier draft of the reply, token ids.
+            opened: the text before a block gives its first token, which is written before any step; see `open`.
         """
         self.text = list(prompt)
         self.start = start
@@ -75,6 +77,7 @@ class Denoiser:
         self._constraint = constraint
         top = parameters.top_logprobs
         self.logprobs = None if top is None else LogprobRecorder(top, suppressed)
+        self._opened = opened
         self._forced: list[int] = []
         self._draft = sayable(draft, {*suppressed.tolist(), *config.mask_token_ids}, config.eos_token_ids)
         self._unjudged: list[list[int]] = []
@@ -96,6 +99,11 @@ class Denoiser:
         return self.block[self._released :]
 
     @property
+    def opening(self) -> bool:
+        """The block's first token is still to come from the text before it."""
+        return self._opened and self._released == 0 and bool(self.block)
+
+    @property
     def complete(self) -> bool:
         """The grammar allows nothing more."""
         return self._constraint is not None and self._constraint.complete and not self._forced
@@ -114,9 +122,11 @@ class Denoiser:
     def targets(self) -> list[int]:
         """Offsets in the block whose logits the next step needs, ascending.
 
-        They are the masked ones of the first sub-block that has any; and, where the strategy edits, those written and
-        not yet released.
+        They are the first alone while the block is opening; then the masked ones of the first sub-block that has any,
+        and, where the strategy edits, those written and not yet released.
         """
+        if self.opening:
+            return [0]
         if self._unjudged:
             return self._unjudged[0]
         masked = [i for i, token in enumerate(self.block) if token is None]
@@ -136,6 +146,31 @@ class Denoiser:
             drawn = [uniform(sampling.seed, self.start + offset, step) for offset in offsets]
         asked = [self.block[offset] for offset in offsets] if self._unjudged else []
         return Query(reads=Reads.PROBABILITIES | self._unmasking.reads, sampling=sampling, drawn=drawn, asked=asked)
+
+    def open(self, reading: Reading) -> list[int]:
+        """Write the first token of the block.
+
+        It counts as no step: nothing was chosen among positions.
+
+        Args:
+            reading: of the text's last row.
+
+        Returns:
+            Tokens that are final now.
+        """
+        self.hurried = False
+        self.reused = None
+        drafted = self.block[0]
+        if drafted is not None:
+            self._unjudged.pop(0)
+            fits = self._constraint is None or self._constraint.fitting([drafted]) > 0
+            self.reused = int(fits and reading.asked > self._parameters.threshold)
+        if drafted is not None and self.reused:
+            self._write(0, reading._replace(token=drafted))
+        else:
+            self._write(0, self._candidates({0: reading})[0])
+        self._confirmed.add(0)
+        return self._release()
 
     def take(self, readings: Sequence[Reading], *, settled: bool = False) -> list[int]:
         """Do one step.
@@ -282,7 +317,8 @@ class Denoiser:
             if at < len(self._draft):
                 self.block[offset] = self._draft[at]
                 drafted.append(offset)
-        self._unjudged = [half for half in (drafted[::2], drafted[1::2]) if half]
+        first = [drafted.pop(0)] if self._opened and drafted[:1] == [0] else []
+        self._unjudged = [part for part in (first, drafted[::2], drafted[1::2]) if part]
         self._released = len(given)
         self._step = 0
         # Each edit needs one of these, so a block that keeps changing its mind ends.

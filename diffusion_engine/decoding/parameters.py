@@ -78,7 +78,8 @@ class DecodingParameters:
         sub_block_length: parts of a block that are denoised one after the other; None for the checkpoint's habit.
         canvas_cache: of bidirectional models.
         fold_commit: run a finished block's clean pass together with the next block's first step. Off it costs one more
-            forward a block and changes nothing in the text; for comparison.
+            forward a block and changes nothing in the text; for comparison. Where clean text gives the next token, the
+            clean pass opens the next block, and is never folded into it.
         top_logprobs: alternatives whose log-probabilities are noted beside each token's own; None for none at all.
         sampling: see `Sampling`.
     """

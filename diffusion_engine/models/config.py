@@ -182,6 +182,11 @@ class ModelConfig:
             raise ValueError(f"mask_token_ids: {min(self.mask_token_ids)} is no token")
 
     @property
+    def text_gives_next(self) -> bool:
+        """The last row of clean text predicts the token behind it: no mask at that token's place is asked."""
+        return self.shift_logits or self.attention is Attention.CAUSAL
+
+    @property
     def rotated(self) -> int:
         """Dimensions of a head that are rotated."""
         return self.head_dim if self.rotary_dim is None else self.rotary_dim

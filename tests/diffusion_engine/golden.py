@@ -13,7 +13,7 @@ import torch
 from diffusion_engine.decoding import CanvasCache, DecodingParameters, Strategy
 
 DATA = Path(__file__).parents[1] / "data"
-FOLDERS = ("sdar-a", "llada2-a", "llada-a", "dream-a")
+FOLDERS = ("sdar-a", "llada2-a", "a2d-qwen3-a", "fast-dllm-v2-a", "nemotron-a", "llada-a", "dream-a")
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,35 @@ def dream(raw: dict[str, Any]) -> DecodingParameters:
     )
 
 
+def fast_dllm_v2(raw: dict[str, Any]) -> DecodingParameters:
+    """Its small blocks are our sub-blocks; of its steps each commits at least one position."""
+    return DecodingParameters(
+        strategy=Strategy.DYNAMIC,
+        block_length=raw["block_length"],
+        sub_block_length=raw["sub_block_length"],
+        threshold=raw["threshold"],
+    )
+
+
+def nemotron(raw: dict[str, Any]) -> DecodingParameters:
+    """Its three modes. Diffusion commits one position a step, or all above a threshold; at least one."""
+    block_length = raw["block_length"] or 1
+    if raw["mode"] != "generate":
+        return DecodingParameters(strategy=NEMOTRON_MODES[raw["mode"]], block_length=block_length)
+    return DecodingParameters(
+        strategy=Strategy.STATIC if raw["threshold"] is None else Strategy.DYNAMIC,
+        block_length=block_length,
+        threshold=raw["threshold"] or 0.9,
+    )
+
+
+NEMOTRON_MODES = {"ar_generate": Strategy.AUTOREGRESSIVE, "linear_spec_generate": Strategy.HYBRID}
 PARAMETERS: dict[str, Callable[[dict[str, Any]], DecodingParameters]] = {
     "sdar-a": block_causal,
     "llada2-a": block_causal,
+    "a2d-qwen3-a": block_causal,
+    "fast-dllm-v2-a": fast_dllm_v2,
+    "nemotron-a": nemotron,
     "llada-a": llada,
     "dream-a": dream,
 }
@@ -105,6 +131,13 @@ def until_end(tokens: list[int], end_tokens: tuple[int, ...], *, with_end: bool)
     """The tokens before the first end token, or with it."""
     ends = [i for i, token in enumerate(tokens) if token in end_tokens]
     return tokens[: ends[0] + with_end] if ends else tokens
+
+
+def causal_then_block(text: int, masks: int) -> torch.Tensor:
+    """The mask of a causal model's draft: text sees what is before it, the masks behind see all."""
+    visible = torch.ones(text + masks, text + masks, dtype=torch.bool).tril()
+    visible[text:] = True
+    return visible
 
 
 def all_visible(rows: int) -> torch.Tensor:

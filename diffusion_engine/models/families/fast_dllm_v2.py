@@ -12,7 +12,7 @@ def _config(hf: HfConfig) -> ModelConfig:
         **body(hf),
         qk_norm=False,
         qkv_bias=True,
-        # Its evaluation mask is block-causal over prompt and reply alike; the three-part mask is training's.
+        # `eval_block_diff_mask` of its model code: block-causal over prompt and reply alike.
         attention=Attention.BLOCK_CAUSAL,
         shift_logits=True,
         block_length=block_length,

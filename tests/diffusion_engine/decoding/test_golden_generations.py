@@ -7,16 +7,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from diffusion_engine.decoding import CanvasCache, make_decoder, suppressed_tokens
+from diffusion_engine.decoding import CanvasCache, Strategy, make_decoder, suppressed_tokens
 from diffusion_engine.models import DenseAttention, load_model
 from diffusion_engine.runtime import TextEvent
 from diffusion_engine.runtime.attention import Segment, visible
 from tests.diffusion_engine.conftest import Loaded, observe, run_all, run_one
 from tests.diffusion_engine.golden import DATA, FOLDERS, Case, cases, until_end
 
-BLOCK_CAUSAL = tuple(cases("sdar-a", "llada2-a"))
+BLOCK_CAUSAL = tuple(cases("sdar-a", "llada2-a", "a2d-qwen3-a"))
+LED_BY_TEXT = tuple(cases("fast-dllm-v2-a", "nemotron-a"))
+"""Families whose last row of clean text gives the token behind it."""
 BIDIRECTIONAL = tuple(cases("llada-a", "dream-a"))
-ALL = (*BLOCK_CAUSAL, *BIDIRECTIONAL)
+ALL = (*BLOCK_CAUSAL, *LED_BY_TEXT, *BIDIRECTIONAL)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,16 @@ def test_the_engine_gives_the_golden_tokens(golden: dict[str, Loaded], case: Cas
         result = run_one(scheduler, request)
         assert result.tokens == until_end(case.reply, model.config.eos_token_ids, with_end=False)
         assert result.end.statistics.denoising <= case.calls
+
+
+@named(tuple(case for case in LED_BY_TEXT if case.parameters.strategy is not Strategy.HYBRID))
+def test_the_engine_takes_the_references_steps_and_no_pass_more(golden: dict[str, Loaded], case: Case) -> None:
+    """The reference stops as soon as an end token is final, as the engine does."""
+    model = golden[case.folder]
+    request = replace(model.request(case.prompt, max_tokens=case.length), parameters=case.parameters)
+    statistics = run_one(model.scheduler(), request).end.statistics
+    assert statistics.denoising == case.raw.get("denoising_calls", 0)
+    assert statistics.forwards <= case.raw["forward_calls"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

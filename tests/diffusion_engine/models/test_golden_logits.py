@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from diffusion_engine.models import Attention, DenseAttention, load_model
 from diffusion_engine.models.quantize import quantize
-from tests.diffusion_engine.golden import DATA, FOLDERS, all_visible, cases
+from tests.diffusion_engine.golden import DATA, FOLDERS, all_visible, cases, causal_then_block
 
 TOLERANCE = 1e-3
 
@@ -28,6 +28,8 @@ def test_logits_equal_the_references(folder: str) -> None:
         if model.config.attention is Attention.BLOCK_CAUSAL:
             length = case.raw.get("logits_block_length") or case.raw["block_length"]
             visible = positions // length <= positions.unsqueeze(1) // length
+        if model.config.attention is Attention.CAUSAL:
+            visible = causal_then_block(len(case.prompt), rows - len(case.prompt))
         logits = model.logits(model(tokens, positions, DenseAttention(visible)))
         assert torch.allclose(logits, expected[name], atol=TOLERANCE, rtol=0)
 

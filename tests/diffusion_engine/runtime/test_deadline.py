@@ -54,16 +54,19 @@ def test_a_deadline_far_away_changes_nothing(loaded: dict[str, Loaded], family: 
     assert result.end.statistics.deadline_met is True
 
 
-def test_block_denoising_spends_the_steps_there_are(block_causal: Loaded) -> None:
+@pytest.mark.parametrize("family", ["sdar", "Fast_dLLM_Qwen"])
+def test_block_denoising_spends_the_steps_there_are(loaded: dict[str, Loaded], family: str) -> None:
+    """Among them, where clean text gives the next token, the passes that open the blocks to come."""
+
     def request(deadline_s: float | None) -> GenerationRequest:
-        return block_causal.request(
-            [5, 6, 7, 8], Strategy.SEQUENTIAL, max_tokens=16, block_length=4, deadline_s=deadline_s
+        return loaded[family].request(
+            [5, 6, 7, 8] * 2, Strategy.SEQUENTIAL, max_tokens=32, block_length=8, deadline_s=deadline_s
         )
 
-    careful, took = run(block_causal, request(None))
-    assert took >= 16  # a token a pass
-    hurried, in_time = run(block_causal, request(9.0))
-    assert in_time <= 9.0
+    careful, took = run(loaded[family], request(None))
+    assert took >= 32  # a token a pass
+    hurried, in_time = run(loaded[family], request(16.5))
+    assert in_time <= 16.5
     assert hurried.end.statistics.deadline_met is True
     assert hurried.end.statistics.hurried > 0
     assert hurried.end.statistics.completion_tokens == careful.end.statistics.completion_tokens

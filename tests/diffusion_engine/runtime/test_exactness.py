@@ -219,8 +219,9 @@ def test_a_folded_commit_pass_changes_no_text_and_saves_a_forward_a_block(
     assert folded.tokens == apart.tokens
     if request.parameters.strategy not in CAUSAL_STRATEGIES:
         assert folded.end.statistics.denoising == apart.end.statistics.denoising
-        assert folded.end.statistics.forwards == folded.end.statistics.denoising
         assert apart.end.statistics.forwards >= folded.end.statistics.forwards
+        if not model.config.text_gives_next:  # else the commit pass opens the next block
+            assert folded.end.statistics.forwards == folded.end.statistics.denoising
 
 
 @pytest.mark.parametrize("family", EXACT)
