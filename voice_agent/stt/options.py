@@ -8,8 +8,10 @@ from livekit.agents import APIConnectOptions
 
 from voice_agent.stt.guard import GuardOptions
 
-STT_CONN_OPTIONS = APIConnectOptions(max_retry=10, retry_interval=0.5, timeout=2.0)
-"""A speech process that died is back, warm, within about 3 s; livekit's default (10 s, steps of 2 s) is for servers."""
+STT_CONN_OPTIONS = APIConnectOptions(max_retry=60, retry_interval=0.5, timeout=2.0)
+"""A speech process that died is back, warm, within about 3 s, on a busy machine 6 s or more. A stream keeps what the
+caller says meanwhile and has it recognised then, so it waits for half a minute (1 MB) before it gives up.
+"""
 
 
 @dataclass(frozen=True)

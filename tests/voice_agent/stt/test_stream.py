@@ -15,7 +15,7 @@ from voice_agent.speech import protocol
 from voice_agent.speech.client import SpeechClient
 from voice_agent.speech.errors import SpeechConnectionError, SpeechRequestError
 from voice_agent.speech.protocol import PassKind
-from voice_agent.stt.options import RecognizerOptions
+from voice_agent.stt.options import STT_CONN_OPTIONS, RecognizerOptions
 from voice_agent.stt.plugin import STT
 from voice_agent.stt.stream import RecognizerStream
 from voice_agent.vad.events import VadEvent, VadEventType
@@ -257,6 +257,27 @@ async def test_a_lost_connection_is_retried_and_the_final_still_comes() -> None:
     assert caller.texts(FINAL) == ["Hello."]
     assert errors
     assert all(errors)
+
+
+async def test_what_is_said_while_the_process_is_away_for_seconds_is_recognised_when_it_is_back() -> None:
+    attempts = 30  # at the stream's own half second: 15 s
+
+    def say(number: int) -> str | Exception:
+        return SpeechConnectionError("gone") if number <= attempts else f"part {number - attempts}"
+
+    client = ScriptedClient(say)
+    at_once = APIConnectOptions(max_retry=STT_CONN_OPTIONS.max_retry, retry_interval=0.0)
+    caller = Caller(STT(cast(SpeechClient, client), own_vad=False, conn_options=at_once).stream())
+    for start in (0, 1000):
+        caller.stream.speech_started(start)
+        await caller.hears(400)
+        caller.stream.speech_ended(start + 400)
+        await caller.hears(600)
+    await caller.end()
+    assert caller.texts(FINAL) == ["part 1", "part 2"]
+    first, second = client.passes[-2:]
+    assert first.samples[-1] == 400 * 16
+    assert second.samples[-1] == 1400 * 16
 
 
 async def test_a_process_that_stays_away_ends_the_stream_with_a_connection_error() -> None:
