@@ -58,14 +58,14 @@ _ABOUT_TO_BE_HEARD_S = 0.4
 
 
 class Call:
-    """See the module. ``transport`` must be set before media flow; the transport calls the ``on_`` methods."""
+    """See the module. ``transport``, set before media flow, calls the ``on_`` methods; tests bring their ``clock``."""
 
     transport: Transport
 
-    def __init__(self, call_id: str, services: Services) -> None:
+    def __init__(self, call_id: str, services: Services, clock: CallClock | None = None) -> None:
         self.call_id = call_id
         self._services = services
-        self.clock = CallClock()
+        self.clock = clock or CallClock()
         self._conversation = services.conversation()
         self._recognizer = services.recognizer()
         self._voice = services.voice()

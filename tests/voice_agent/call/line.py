@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from voice_agent.llm import LLM, Endpoint, Timeouts
 from voice_agent.services import Services
 from voice_agent.speech.client import SpeechClient
 from voice_agent.stt.plugin import STT
+from voice_agent.telemetry.clock import CallClock
 from voice_agent.telemetry.metrics import Metrics
 from voice_agent.telemetry.store import RecordStore
 from voice_agent.transports.audio_output import PlaybackOutput
@@ -107,11 +110,21 @@ class Line:
         return [message for message in self.messages if message["type"] == kind]
 
 
+@dataclass
+class Ahead:
+    """By how much a call's clock is ahead of the real one: so tests let time go by."""
+
+    seconds: float = 0.0
+
+
 class Scene:
     """One connected call, and ways to speak to it."""
 
-    def __init__(self, call: Call, line: Line, server: Server, voice: Voice, conversation: Conversation) -> None:
+    def __init__(
+        self, call: Call, line: Line, server: Server, voice: Voice, conversation: Conversation, ahead: Ahead
+    ) -> None:
         self.call, self.line, self.server, self.voice, self.conversation = call, line, server, voice, conversation
+        self._ahead = ahead
         self.stored: dict[str, Any] = {}
         """The record, once the scene is over."""
 
@@ -147,6 +160,13 @@ class Scene:
         """The agent has been heard for so long that a caller who cuts in reacts to it."""
         heard_s = 1.2 * SPEED * SilenceFloorConfig().reaction_s
         await until(lambda: (s := self.line.output.playback.current) is not None and s.position_s > heard_s)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let ``seconds`` go by for the call at once; returns when it has noticed."""
+        self._ahead.seconds += seconds
+        now = self.call.clock.seconds()
+        timer = self.call._patience.timer
+        await until(lambda: timer._last_at is not None and timer._last_at >= now)
 
     async def record(self) -> dict[str, Any]:
         found = await self.call._services.store.call(self.call.call_id)
@@ -199,11 +219,12 @@ async def scene(
         services.conversation = lambda: conversation
         voice = services.voice()
         assert isinstance(voice, Voice)
-        call = Call("call-1", services)
+        ahead = Ahead()
+        call = Call("call-1", services, CallClock(lambda: time.monotonic() + ahead.seconds))
         line = Line()
+        made = Scene(call, line, server, voice, conversation, ahead)
         call.transport = line
         call.on_connected()
-        made = Scene(call, line, server, voice, conversation)
         try:
             yield made
         finally:

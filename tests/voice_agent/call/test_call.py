@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -17,6 +18,19 @@ from voice_agent.turn_taking import Final, Preflight, SpeechEnd, SpeechStart, Tr
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 LONG = " ".join(f"word{n}" for n in range(40))
+
+
+def waits_for(event: asyncio.Event) -> list[None]:
+    """Gets an entry when someone begins to wait for ``event``, so that what comes behind it can't have happened."""
+    begun: list[None] = []
+    wait = event.wait
+
+    async def noted() -> Literal[True]:
+        begun.append(None)
+        return await wait()
+
+    event.wait = noted  # type: ignore[method-assign]
+    return begun
 
 
 def last_words(body: Body) -> str:
@@ -223,8 +237,10 @@ async def test_tools_run_once_and_what_cannot_be_undone_only_after_the_commit() 
         call.start_speaking()
         call.tell(TriggerEnd, audio_end=call.call.clock.seconds())
         call.tell(Preflight, text="that's all goodbye")
-        await until(lambda: call.server.finished == 1)
-        await asyncio.sleep(0.1)
+        prepared = call.call._replies._prepared
+        assert prepared is not None
+        waits = waits_for(prepared._committed)
+        await until(lambda: bool(waits))
         assert call.conversation.outcome == ""
         assert len(call.server.bodies) == 1, "the reply waits for the turn"
         call.stop_speaking("that's all goodbye")
@@ -246,8 +262,11 @@ async def test_nothing_is_done_for_good_while_the_caller_may_be_going_on() -> No
         call.speak("that's all.")
         await until(lambda: bool(call.captions("caller")))
         call.start_speaking()
-        await until(lambda: call.server.finished == 1)
-        await asyncio.sleep(0.1)
+        utterance = call.call._speaker.utterance
+        assert utterance is not None
+        assert utterance.reply is not None
+        waits = waits_for(utterance.reply._undisturbed)
+        await until(lambda: bool(waits))
         assert call.conversation.outcome == ""
         end = call.call.clock.seconds()
         call.tell(TriggerEnd, audio_end=end)
@@ -277,12 +296,12 @@ async def test_a_goodbye_that_is_cut_off_does_not_end_the_call() -> None:
 async def test_a_muted_caller_is_not_taken_for_a_silent_one() -> None:
     async with scene(lambda body: Reply("yes")) as call:
         await call.greeted()
-        call.call._patience.timer.first_s = 0.2
         call.call.on_message({"type": "mute", "muted": True})
-        await asyncio.sleep(0.6)
-        assert call.captions("agent") == [RESTAURANT.greeting]
+        await call.pass_time(60)
+        assert call.call._patience.timer.prompts == 0
         call.call.on_message({"type": "mute", "muted": False})
-        await until(lambda: len(call.captions("agent")) > 1)
+        await call.pass_time(10)
+        await until(lambda: call.captions("agent") == [RESTAURANT.greeting, phrases.STILL_THERE[0]])
 
 
 TROUBLE = [Reply("never", hang_after=0), Reply(status=500), Reply("one two", break_after=0), Reply("")]
@@ -373,13 +392,13 @@ async def test_a_caller_who_waits_for_an_answer_is_not_asked_whether_they_are_th
         await until(lambda: phrases.TROUBLE in call.captions("agent"))
         call.speak("are you there")
         await until(lambda: call.call._trouble.owing)
-        timer = call.call._patience.timer
-        call.call._patience.tick(call.call.clock.seconds() + timer.goodbye_s + 1, owing=True)
-        assert timer.prompts == 0
-        assert call.call._trouble.tick(call.call.clock.seconds() + 10) is False
+        await until(lambda: call.turns().get(1, {}).get("heard") == phrases.OUTAGE)
+        await call.pass_time(10)
         await until(lambda: call.captions("agent")[-1] == phrases.TROUBLE)
-        call.call._trouble.tick(call.call.clock.seconds() + 70)
-        assert not call.call._trouble.owing, "it isn't owed for ever"
+        assert call.call._patience.timer.prompts == 0
+        await call.pass_time(60)  # an answer isn't owed for ever
+        await call.pass_time(10)
+        await until(lambda: call.captions("agent")[-1] in phrases.STILL_THERE)
 
 
 async def test_an_engine_that_dies_under_a_request_is_known_to_be_dead_a_moment_later() -> None:
