@@ -7,7 +7,7 @@ a grammar or a log-probability needs all of a row after all, that row is fetched
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from itertools import groupby
@@ -19,8 +19,8 @@ from torch import Tensor
 from diffusion_engine.decoding.parameters import Sampling
 from diffusion_engine.decoding.sampling import IN_TORCH, Searches, distributions, invert
 
-_CHUNK = 64
-"""Rows read at a time: what is computed on the way is twice as large as their logits, and more with nuclei."""
+MOST_ROWS = 64
+"""Read at a time: what is computed on the way is twice as large as their logits, and more with nuclei."""
 
 
 class Reads(Flag):
@@ -57,17 +57,19 @@ class Query:
         """There are questions of single rows."""
         return bool(self.drawn or self.asked)
 
-    def groups(self, rows: int) -> list[tuple[Reads, slice]]:
-        """Neighbours among so many wanted rows of which the same is to be read."""
-        if not self.asks:
-            return [(self.reads, slice(0, rows))]
+    def groups(self, rows: int) -> Iterator[tuple[Reads, slice]]:
+        """Neighbours among so many wanted rows of which the same is to be read, at most `MOST_ROWS`."""
         drawing = Reads.DRAWN | (Reads.NUCLEUS if self.sampling.top_p < 1.0 else Reads.BEST)
-        drawn, asked = self.drawn or [None] * rows, self.asked or [None] * rows
-        found, first = [], 0
-        for (draws, asks), group in groupby((a is not None, b is not None) for a, b in zip(drawn, asked, strict=True)):
-            reads = self.reads | (drawing if draws else Reads.BEST) | (Reads.ASKED if asks else Reads.BEST)
-            found.append((reads, slice(first, first := first + len(list(group)))))
-        return found
+        asks: Iterable[tuple[bool, bool]] = [(False, False)] * rows
+        if self.asks:
+            drawn, asked = self.drawn or [None] * rows, self.asked or [None] * rows
+            asks = ((a is not None, b is not None) for a, b in zip(drawn, asked, strict=True))
+        end = 0
+        for (draws, asks_one), group in groupby(asks):
+            reads = self.reads | (drawing if draws else Reads.BEST) | (Reads.ASKED if asks_one else Reads.BEST)
+            first, end = end, end + len(list(group))
+            for at in range(first, end, MOST_ROWS):
+                yield reads, slice(at, min(end, at + MOST_ROWS))
 
     def questions(self, rows: int) -> list[tuple[float, ...]]:
         """(temperature, top_p, drawn, asked) of each of so many wanted rows."""
@@ -162,13 +164,6 @@ def read_rows(logits: Tensor, asked: Tensor, suppressed: Tensor, reads: Reads, s
         (rows, FIELDS) float64.
     """
     out = torch.zeros(len(logits), FIELDS, dtype=torch.float64, device=logits.device)
-    for first in range(0, len(logits), _CHUNK):
-        rows = slice(first, first + _CHUNK)
-        _read(logits[rows], asked[rows], suppressed, reads, searches, out[rows])
-    return out
-
-
-def _read(logits: Tensor, asked: Tensor, suppressed: Tensor, reads: Reads, searches: Searches, out: Tensor) -> None:
     probabilities = None
     out[:, 0] = torch.isfinite(logits.sum(-1))
     if reads & (Reads.PROBABILITIES | Reads.ENTROPY | Reads.MARGIN | Reads.ASKED):
@@ -193,6 +188,7 @@ def _read(logits: Tensor, asked: Tensor, suppressed: Tensor, reads: Reads, searc
     if probabilities is not None and reads & Reads.PROBABILITIES:
         out[:, 3:4] = probabilities.gather(1, best)
         out[:, 4:5] = probabilities.gather(1, token)
+    return out
 
 
 def readings(rows: Tensor, suppressed: Tensor, logits: Tensor) -> list[Reading]:

@@ -86,6 +86,9 @@ class OnnxRunner:
         self._pool: Floats = np.zeros(shape, dtype=np.float32)
         self._buffers: dict[int, _Buffers] = {}
 
+    def prepare(self, requests: int, rows: int, wanted: int) -> None:
+        """See `Runner`: nothing."""
+
     def run(self, segments: list[Segment]) -> list[Tensor]:
         """See `Runner`."""
         tokens = [token for segment in segments for token in segment.step.tokens]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from diffusion_engine.decoding import Pass, Reading, Reads
-from diffusion_engine.decoding.reading import FIELDS, QUESTIONS, read_rows, readings
+from diffusion_engine.decoding.reading import FIELDS, MOST_ROWS, QUESTIONS, read_rows, readings
 from diffusion_engine.decoding.sampling import IN_NUMPY
 from diffusion_engine.runtime.cuda_graphs import Recorder, recorder
 from diffusion_engine.runtime.transfer import landing, receive, send
@@ -18,6 +18,15 @@ from diffusion_engine.runtime.transfer import landing, receive, send
 
 class Reader(Protocol):
     """Answers what the passes of a step ask about their rows."""
+
+    def prepare(self, rows: int, width: int) -> None:
+        """Do now what the first reading of each size would take longer for.
+
+        Args:
+            rows: in a step.
+            width: of the logits.
+        """
+        ...
 
     def read(self, passes: list[Pass], logits: list[Tensor]) -> list[list[Reading]]:
         """Read what a runner returned.
@@ -51,6 +60,9 @@ class RowReader:
         """See `make_reader`."""
         self._suppressed = suppressed
 
+    def prepare(self, rows: int, width: int) -> None:
+        """See `Reader`: nothing."""
+
     def read(self, passes: list[Pass], logits: list[Tensor]) -> list[list[Reading]]:
         """See `Reader`."""
         return [self._read(step, own) for step, own in zip(passes, logits, strict=True)]
@@ -69,21 +81,21 @@ class RowReader:
 
 @dataclass
 class _Buffers:
-    """Of a padded number of rows.
+    """For steps of up to a number of rows.
 
     Attributes:
         logits: (rows, vocab_size).
         asked: (rows, QUESTIONS) float64.
         answers: (rows, FIELDS) float64.
         host: as `answers`, on the host.
-        replays: by what they read.
+        replays: by the leading rows that they read, and what.
     """
 
     logits: Tensor
     asked: Tensor
     answers: Tensor
     host: Tensor
-    replays: dict[Reads, Callable[[], None]] = field(default_factory=dict)
+    replays: dict[tuple[int, Reads], Callable[[], None]] = field(default_factory=dict)
 
 
 class StepReader:
@@ -103,7 +115,15 @@ class StepReader:
         self._device = device
         self._suppressed, self._suppressed_there = suppressed, suppressed.to(device)
         self._record = record or recorder(device)
-        self._buffers: dict[int, _Buffers] = {}
+        self._buffers: _Buffers | None = None
+
+    @torch.inference_mode()
+    def prepare(self, rows: int, width: int) -> None:
+        """See `Reader`: for greedy decoding, by a causal text or by confidence."""
+        buffers = self._buffers_for(rows, width)
+        for exponent in range((rows - 1).bit_length() + 1):
+            for reads in (Reads.BEST, Reads.PROBABILITIES):
+                self._recorded(buffers, 1 << exponent, reads)
 
     @torch.inference_mode()
     def read(self, passes: list[Pass], logits: list[Tensor]) -> list[list[Reading]]:
@@ -121,26 +141,33 @@ class StepReader:
         if any(step.query.asks for step in passes):
             table = [row for step, count in zip(passes, counts, strict=True) for row in step.query.questions(count)]
             send(torch.tensor(table, dtype=torch.float64), buffers.asked[:rows])
-        if reads not in buffers.replays:
-            buffers.replays[reads] = self._record(lambda: self._compute(buffers, reads))
-        buffers.replays[reads]()
+        self._recorded(buffers, rows, reads)()
         receive(buffers.answers[:rows], buffers.host[:rows])
         found = iter(readings(buffers.host[:rows], self._suppressed, buffers.logits))
         return [[next(found) for _ in range(count)] for count in counts]
 
-    def _compute(self, buffers: _Buffers, reads: Reads) -> None:
-        # Of a copy: a function that is recorded may run on the same inputs once more.
-        buffers.answers.copy_(read_rows(buffers.logits.clone(), buffers.asked, self._suppressed_there, reads))
+    def _recorded(self, buffers: _Buffers, rows: int, reads: Reads) -> Callable[[], None]:
+        padded = 1 << (rows - 1).bit_length()
+        if (padded, reads) not in buffers.replays:
+            buffers.replays[padded, reads] = self._record(lambda: self._compute(buffers, padded, reads))
+        return buffers.replays[padded, reads]
+
+    def _compute(self, buffers: _Buffers, rows: int, reads: Reads) -> None:
+        for first in range(0, rows, MOST_ROWS):
+            part = slice(first, min(rows, first + MOST_ROWS))
+            # Of a copy: a function that is recorded may run on the same inputs once more.
+            logits = buffers.logits[part].clone()
+            buffers.answers[part] = read_rows(logits, buffers.asked[part], self._suppressed_there, reads)
 
     def _buffers_for(self, rows: int, width: int) -> _Buffers:
-        padded = 1 << (rows - 1).bit_length()
-        buffers = self._buffers.get(padded)
-        if buffers is None:
+        """Those there are, or larger ones."""
+        if self._buffers is None or len(self._buffers.logits) < rows:
+            padded = 1 << (rows - 1).bit_length()
             answers = torch.zeros(padded, FIELDS, dtype=torch.float64, device=self._device)
-            buffers = self._buffers[padded] = _Buffers(
+            self._buffers = _Buffers(
                 logits=torch.zeros(padded, width, device=self._device),
                 asked=torch.zeros(padded, QUESTIONS, dtype=torch.float64, device=self._device),
                 answers=answers,
                 host=landing(answers),
             )
-        return buffers
+        return self._buffers

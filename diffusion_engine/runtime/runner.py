@@ -18,6 +18,16 @@ class Runner(Protocol):
     config: ModelConfig
     device: torch.device
 
+    def prepare(self, requests: int, rows: int, wanted: int) -> None:
+        """Do now what the first pass of each size would take longer for.
+
+        Args:
+            requests: in a step.
+            rows: of one request.
+            wanted: rows in a step whose logits are asked for.
+        """
+        ...
+
     def run(self, segments: list[Segment]) -> list[Tensor]:
         """One forward pass.
 
@@ -56,6 +66,9 @@ class TorchRunner:
         # are exact per row; attending in float64 makes all of the pass so: a draft verified among other rows, or behind
         # a cached prefix, gets the very logits of plain decoding. It costs about a tenth of a step.
         self._attention_dtype = torch.float64 if isinstance(model.head, Int8Linear) else dtype
+
+    def prepare(self, requests: int, rows: int, wanted: int) -> None:
+        """See `Runner`: nothing."""
 
     @torch.inference_mode()
     def run(self, segments: list[Segment]) -> list[Tensor]:

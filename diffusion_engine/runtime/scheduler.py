@@ -28,6 +28,7 @@ from diffusion_engine.decoding import (
     strategies_of,
     suppressed_tokens,
 )
+from diffusion_engine.decoding.causal import LONGEST_LOOKUP
 from diffusion_engine.decoding.logprobs import TokenLogprobs
 from diffusion_engine.models import Attention
 from diffusion_engine.runtime.attention import Segment
@@ -148,7 +149,15 @@ class Scheduler:
         Raises:
             NonFiniteLogitsError: the model returns NaN or infinity; it can't be served.
         """
-        block_length = min(self.config.block_length, self.config.max_positions // 4 or 1, 64)
+        most, block_length = (
+            self._limits.max_requests,
+            min(self.config.block_length, self.config.max_positions // 4 or 1, 64),
+        )
+        rows = self._limits.prefill_rows if self.config.attention.exact else self.config.max_positions
+        # A draft that is looked up is as long as a block or longer.
+        wanted = most * max(block_length, LONGEST_LOOKUP + 1)
+        self._runner.prepare(most, rows, wanted)
+        self._reader.prepare(wanted, self.config.vocab_size)
         parameters = DecodingParameters(
             strategy=strategies_of(self.config)[0], block_length=block_length, denoising_steps=min(4, block_length)
         )

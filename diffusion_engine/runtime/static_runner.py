@@ -6,7 +6,7 @@ small set of sizes, and whatever changes from pass to pass stands in a buffer. T
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from diffusion_engine.models import ModelConfig, Transformer
-from diffusion_engine.runtime.attention import KVStorage, Segment, slots_of, spans
+from diffusion_engine.runtime.attention import KVStorage, Segment, runs_of, slots_of, spans
 from diffusion_engine.runtime.cuda_graphs import Recorder, recorder
 from diffusion_engine.runtime.pages import PAGE_TOKENS
-from diffusion_engine.runtime.runner import TorchRunner
 from diffusion_engine.runtime.transfer import send
 
 ROWS = (1, 4, 8, 16, 32, 64)
-"""Rows a request that passes are padded to. Requests with more (a long prompt's chunks) run in eager torch."""
+"""Rows a request that passes are padded to. A request with more (a prompt's chunk, a canvas) runs by itself, padded to
+a power of two: beside others it would have them padded as well."""
 FEWEST_KEYS = 256
 """Keys a request are padded to this, or the next power of two above it."""
 
@@ -37,11 +37,11 @@ class Shape:
 
     @classmethod
     def of(cls, segments: list[Segment]) -> Shape:
-        """The smallest that holds some requests, none of more than `ROWS[-1]` rows."""
+        """The smallest that holds some requests."""
         most = max(len(segment.step.tokens) for segment in segments)
         return cls(
             requests=_power_of_two(len(segments)),
-            rows=next(rows for rows in ROWS if rows >= most),
+            rows=next((rows for rows in ROWS if rows >= most), _power_of_two(most)),
             keys=max(FEWEST_KEYS, _power_of_two(max(segment.seen for segment in segments))),
         )
 
@@ -198,12 +198,19 @@ class _PaddedPass:
 
 
 class _PaddedHead:
-    """The output projection of a number of rows: from `hidden`, (rows, hidden_size), to `logits`, float32."""
+    """The output projection of a number of rows: from `hidden`, (rows, hidden_size), to `logits`, float32.
 
-    def __init__(self, model: Transformer, rows: int) -> None:
+    Args:
+        larger: one of more rows, whose memory it shares; None if it needs its own.
+    """
+
+    def __init__(self, model: Transformer, rows: int, larger: _PaddedHead | None) -> None:
         weight = model.embedding.weight
-        self.hidden = weight.new_zeros(rows, model.config.hidden_size)
-        self.logits = torch.zeros(rows, model.config.vocab_size, device=weight.device)
+        if larger is None:
+            self.hidden = weight.new_zeros(rows, model.config.hidden_size)
+            self.logits = torch.zeros(rows, model.config.vocab_size, device=weight.device)
+        else:
+            self.hidden, self.logits = larger.hidden[:rows], larger.logits[:rows]
         self.replay: Callable[[], None] | None = None
         self._model = model
 
@@ -213,10 +220,10 @@ class _PaddedHead:
 
 
 class StaticRunner:
-    """See `Runner`. Requests of up to `ROWS[-1]` rows run padded and, on a GPU, as a CUDA graph; others eagerly."""
+    """See `Runner`. Every pass is padded and, on a GPU, a CUDA graph."""
 
     def __init__(self, model: Transformer, pages: int, record: Recorder | None = None) -> None:
-        """Allocate the KV pool; shapes are recorded when they first occur.
+        """Allocate the KV pool; a shape is recorded when it first occurs, or by `prepare`.
 
         Args:
             model: in evaluation mode, on its device, not quantized.
@@ -225,57 +232,90 @@ class StaticRunner:
         """
         self.config: ModelConfig = model.config
         self._model = model.with_packed_experts()
-        self.device = model.embedding.weight.device
+        weight = model.embedding.weight
+        self.device = weight.device
         self._spare = pages
-        self._eager = TorchRunner(model, pages + 1)
-        self._storage = self._eager.storage
+        self._storage = KVStorage(model.config, pages + 1, weight.dtype, self.device)
         self._record = record or recorder(self.device)
         self._passes: dict[Shape, _PaddedPass] = {}
         self._heads: dict[int, _PaddedHead] = {}
 
     @torch.inference_mode()
+    def prepare(self, requests: int, rows: int, wanted: int) -> None:
+        """See `Runner`: record all shapes that such steps can have."""
+        with self._context():
+            for shape in _shapes(requests, rows, self.config.max_positions):
+                padded = self._pass(shape)
+                send(pack(shape, [], self._spare), padded.memory)
+                self._recorded(padded)
+            for exponent in reversed(range(_power_of_two(wanted).bit_length())):
+                self._recorded(self._head(1 << exponent))
+
+    @torch.inference_mode()
     def run(self, segments: list[Segment]) -> list[Tensor]:
         """See `Runner`."""
-        long = [segment for segment in segments if len(segment.step.tokens) > ROWS[-1]]
-        if not long:
-            return self._run(segments)
-        short = [segment for segment in segments if len(segment.step.tokens) <= ROWS[-1]]
-        eager, padded = iter(self._eager.run(long)), iter(self._run(short) if short else ())
-        return [next(eager if len(segment.step.tokens) > ROWS[-1] else padded) for segment in segments]
+        short = [i for i, segment in enumerate(segments) if len(segment.step.tokens) <= ROWS[-1]]
+        groups = [[i] for i in range(len(segments)) if i not in short] + ([short] if short else [])
+        logits = [torch.empty(0, self.config.vocab_size, device=self.device)] * len(segments)
+        with self._context():
+            for group in groups:
+                members = [segments[i] for i in group]
+                counts = [len(segment.step.wanted) for segment in members]
+                found = self._run(members, sum(counts))
+                # The next group of this size would write over them.
+                parts = torch.split(found.clone() if len(groups) > 1 else found, counts)
+                for i, part in zip(group, parts, strict=True):
+                    logits[i] = part
+        return logits
 
+    @torch.inference_mode()
     def copy(self, pages: list[int], target: list[int], tokens: int) -> None:
         """See `Runner`."""
-        self._eager.copy(pages, target, tokens)
+        for source, to in runs_of(pages, target, tokens):
+            self._storage.copy(source, to)
 
-    def _run(self, segments: list[Segment]) -> list[Tensor]:
-        with self._context():
-            shape = Shape.of(segments)
-            padded = self._passes.get(shape)
-            if padded is None:
-                padded = self._passes[shape] = _PaddedPass(self._model, self._storage, shape)
-            send(pack(shape, segments, self._spare), padded.memory)
-            self._replay(padded)
-            counts = [len(segment.step.wanted) for segment in segments]
-            if not sum(counts):
-                return [torch.empty(0, self.config.vocab_size, device=self.device) for _ in segments]
-            return list(torch.split(self._logits(padded, sum(counts)), counts))
-
-    def _logits(self, padded: _PaddedPass, wanted: int) -> Tensor:
-        rows = _power_of_two(wanted)
-        head = self._heads.get(rows)
-        if head is None:
-            head = self._heads[rows] = _PaddedHead(self._model, rows)
+    def _run(self, segments: list[Segment], wanted: int) -> Tensor:
+        """The logits of all wanted rows, which the next pass writes over."""
+        shape = Shape.of(segments)
+        padded = self._pass(shape)
+        send(pack(shape, segments, self._spare), padded.memory)
+        self._recorded(padded)()
+        if not wanted:
+            return padded.hidden.new_empty(0, self.config.vocab_size, dtype=torch.float32)
+        head = self._head(_power_of_two(wanted))
         torch.index_select(padded.hidden, 0, padded.inputs.wanted[:wanted], out=head.hidden[:wanted])
-        self._replay(head)
+        self._recorded(head)()
         return head.logits[:wanted]
 
-    def _replay(self, part: _PaddedPass | _PaddedHead) -> None:
+    def _pass(self, shape: Shape) -> _PaddedPass:
+        if shape not in self._passes:
+            self._passes[shape] = _PaddedPass(self._model, self._storage, shape)
+        return self._passes[shape]
+
+    def _head(self, rows: int) -> _PaddedHead:
+        if rows not in self._heads:
+            largest = max(self._heads, default=0)
+            self._heads[rows] = _PaddedHead(self._model, rows, self._heads[largest] if largest > rows else None)
+        return self._heads[rows]
+
+    def _recorded(self, part: _PaddedPass | _PaddedHead) -> Callable[[], None]:
         if part.replay is None:
             part.replay = self._record(part.compute)
-        part.replay()
+        return part.replay
 
     def _context(self) -> AbstractContextManager[object]:
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+
+
+def _shapes(requests: int, rows: int, keys: int) -> Iterator[Shape]:
+    """All of steps of up to so many requests, with up to so many rows and keys each."""
+    longest = max(FEWEST_KEYS, _power_of_two(keys))
+    widths = [FEWEST_KEYS << i for i in range((longest // FEWEST_KEYS).bit_length())]
+    together = [1 << i for i in range(_power_of_two(requests).bit_length())]
+    alone = [ROWS[-1] << i for i in range(1, max(1, (_power_of_two(rows) // ROWS[-1]).bit_length()))]
+    for width in widths:
+        yield from (Shape(n, each, width) for n in together for each in ROWS)
+        yield from (Shape(1, each, width) for each in alone if each <= width)
 
 
 def _power_of_two(at_least: int) -> int:

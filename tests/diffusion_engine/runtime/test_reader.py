@@ -101,10 +101,16 @@ def test_a_step_is_recorded_once_for_every_padded_number_of_rows_and_set_of_ques
         return function
 
     reader = StepReader(CPU, SUPPRESSED, record)
-    for rows in (1, 3, 4, 3, 4, 1):
+    for rows in (4, 1, 3, 4, 3, 1):
         step = Pass(tokens=[0] * rows, start=0, clean=rows, wanted=range(rows))
         assert len(reader.read([step], [torch.randn(rows, VOCAB)])[0]) == rows
     assert recorded == 2
+    reader.prepare(100, VOCAB)
+    prepared = recorded
+    for rows in range(1, 101):
+        step = Pass(tokens=[0] * rows, start=0, clean=rows, wanted=range(rows))
+        assert len(reader.read([step], [torch.randn(rows, VOCAB)])[0]) == rows
+    assert recorded == prepared
 
 
 def test_the_cpu_reads_row_by_row_and_a_gpu_all_at_once() -> None:

@@ -125,7 +125,7 @@ def test_replays_compute_it_too(causal: Loaded, recorded: StaticRunner, data: st
     prefixes = [before(segment) for segment in batch]
     eager = TorchRunner(causal.model, PAGES)
     eager.run(prefixes)
-    recorded._eager.run(prefixes)
+    recorded.run(prefixes)
     assert_close(recorded.run(batch), eager.run(batch))
 
 
@@ -256,13 +256,44 @@ def test_logits_are_the_callers_to_write_on(causal: Loaded) -> None:
     assert torch.equal(again, kept)
 
 
-def test_long_prompts_run_eagerly_beside_short_passes_in_the_order_asked(causal: Loaded) -> None:
+def test_long_prompts_run_by_themselves_in_the_order_asked(causal: Loaded) -> None:
     eager, static = TorchRunner(causal.model, PAGES), StaticRunner(causal.model, PAGES)
     rows = ROWS[-1] + 1
-    long = Pass(tokens=[i % 200 for i in range(rows)], start=0, clean=rows, wanted=[rows - 1])
-    batch = [Segment(STEP, [0]), Segment(long, list(range(10, 15))), Segment(replace(STEP, wanted=[1]), [1])]
+
+    def long(salt: int, page: int) -> Segment:
+        tokens = [(i + salt) % 200 for i in range(rows)]
+        step = Pass(tokens=tokens, start=0, clean=rows, wanted=[rows - 1])
+        return Segment(step, list(range(page, page + 5)))
+
+    batch = [Segment(STEP, [0]), long(0, 10), Segment(replace(STEP, wanted=[1]), [1]), long(50, 20)]
     assert_close(static.run(batch), eager.run(batch))
     assert_close(static.run(batch[1:2]), eager.run(batch[1:2]))
+    assert {shape.rows for shape in static._passes} == {4, 128}
+    assert {shape.requests for shape in static._passes if shape.rows == 128} == {1}
+
+
+@pytest.mark.parametrize("family", ["llama_draft", "sdar", "Dream"])
+def test_after_preparing_no_step_meets_a_new_shape(loaded: dict[str, Loaded], family: str) -> None:
+    """Replies of every strategy, up to as many at once as are let in, with prompts that are run in chunks and not."""
+    model, recorded = loaded[family], 0
+
+    def record(function: Callable[[], None]) -> Callable[[], None]:
+        nonlocal recorded
+        recorded += 1
+        return function
+
+    limits = Limits(max_requests=4, prefill_rows=128)
+    static = StaticRunner(model.model, PAGES, record)
+    scheduler = Scheduler(static, PAGES, model.tokenizer, limits)
+    scheduler.warm_up()
+    prepared = recorded
+    assert prepared > 40
+    for strategy in model.strategies:
+        prompts = ([1, 2, 3] * 30, [4] * 5, [5, 6] * 50, [7])
+        requests = [model.request(p, strategy, id=f"{len(p)}", max_tokens=12) for p in prompts]
+        run_all(scheduler, requests)
+    assert recorded == prepared
+    assert len(static._passes) + len(static._heads) == prepared
 
 
 def test_copied_pages_hold_what_the_others_held(causal: Loaded) -> None:
@@ -276,12 +307,13 @@ def test_copied_pages_hold_what_the_others_held(causal: Loaded) -> None:
     assert torch.equal(got, wanted)
 
 
-@given(st.lists(st.tuples(st.integers(1, ROWS[-1]), st.integers(0, 3000)), min_size=1, max_size=40))
+@given(st.lists(st.tuples(st.integers(1, 256), st.integers(0, 3000)), min_size=1, max_size=40))
 def test_shapes_hold_the_pass_and_are_few(passes: list[tuple[int, int]]) -> None:
     batch = [Segment(Pass(tokens=[0] * rows, start=start, clean=rows, wanted=range(0)), []) for rows, start in passes]
     shape = Shape.of(batch)
     assert shape.requests >= len(batch) > shape.requests // 2
-    assert shape.rows in ROWS
+    assert shape.rows in (*ROWS, 128, 256)
+    assert shape.rows < 2 * max(rows for rows, _ in passes) or shape.rows in ROWS
     assert shape.rows >= max(rows for rows, _ in passes)
     assert shape.keys % PAGE_TOKENS == 0
     assert max(segment.seen for segment in batch) <= shape.keys
