@@ -87,6 +87,8 @@ def _tree(value: Any, depth: int = 1) -> list[str]:
             inner = _tree(each, depth + 1)
             lines += [f"{pad}{key}: {inner[0].strip()}"] if len(inner) == 1 else [f"{pad}{key}:", *inner]
         return lines or [f"{pad}none"]
+    if isinstance(value, list) and not any(isinstance(each, Mapping | list) for each in value):
+        return [pad + ", ".join(map(str, value))]
     if isinstance(value, list):
         return [line for each in value for line in [", ".join(part.strip() for part in _tree(each))]]
     return [f"{pad}{value}"]
