@@ -11,7 +11,7 @@ from typing import Any
 
 MAX_BYTES = 1_100
 _LONGEST_WORD = 24
-_TURN_KEYS = ("turn", "caller", "agent", "heard", "gap_ms", "internal_gap_ms", "speculation", "interrupted")
+_TURN_KEYS = ("turn", "caller", "agent", "heard", "gap_ms", "internal_gap_ms", "speculation", "interrupted", "again")
 _TURN_EVENTS = (
     "caller_audio_end",
     "vad_trigger_end",

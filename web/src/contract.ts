@@ -48,6 +48,8 @@ export interface TurnRecord {
   gap_ms?: number | null;
   speculation?: "hit" | "miss" | "none" | null;
   interrupted?: boolean;
+  /** The turn before, answered late and by itself because the server was restarting a part: nobody measures that gap. */
+  again?: boolean;
   /** Cut to fit a message: the whole record is at `GET /api/calls/{id}`. */
   brief?: boolean;
 }

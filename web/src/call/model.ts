@@ -136,6 +136,7 @@ export function reduce(model: CallModel, event: CallEvent): CallModel {
 
 /** The gap to show for a turn, in ms: the record's figure, or what this page measured until that arrives. */
 export function gapOf(turn: Turn): number | null {
+  if (turn.record?.again === true) return null;
   return turn.record?.gap_ms ?? turn.measuredGapMs;
 }
 

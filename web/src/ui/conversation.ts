@@ -96,7 +96,8 @@ function turnView(number: number, onBrief: () => void): TurnView {
       caller.update(turn.caller);
       agent.update(turn.agent);
       const gap = gapOf(turn);
-      gapRow.hidden = gap === null && turn.record === null;
+      // A greeting answers nobody: there is no waiting to explain.
+      gapRow.hidden = gap === null && (turn.record === null || turn.caller === null);
       button.disabled = turn.record === null;
       button.dataset.grade = gap === null ? "none" : gradeGap(gap);
       const words = gap === null ? "timing" : gap < 0 ? `${formatMs(gap)} overlap` : formatMs(gap);

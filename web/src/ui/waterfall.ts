@@ -43,6 +43,7 @@ function summary(record: TurnRecord, origin: "caller" | "first"): HTMLElement {
   if (record.speculation === "hit") facts.push("speculation hit");
   if (record.speculation === "miss") facts.push("speculation missed");
   if (record.interrupted === true) facts.push("interrupted by the caller");
+  if (record.again === true) facts.push("put off while a part of the server was restarted");
   facts.push(origin === "caller" ? "times from the caller’s last sound" : "times from the first event");
   return h("p", { class: "waterfall-facts" }, facts.join(" · "));
 }

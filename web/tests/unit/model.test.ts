@@ -64,6 +64,11 @@ describe("gaps", () => {
     expect(model.turns.map(gapOf)).toEqual([null, 310]);
   });
 
+  it("are none where an answer was put off", () => {
+    const model = after(...conversation, { type: "gap", gapMs: 13_000 }, record(1, { again: true }));
+    expect(model.turns.map(gapOf)).toEqual([null, null]);
+  });
+
   it("keep an overlap negative", () => {
     expect(after(...conversation, record(1, { gap_ms: -80 })).turns.map(gapOf)).toEqual([null, -80]);
   });

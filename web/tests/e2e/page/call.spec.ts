@@ -155,6 +155,21 @@ test("a bar opens its turn's waterfall", async ({ page, baseURL }) => {
   await expect(steps.first()).toBeHidden();
 });
 
+test("only a turn that answers someone has steps to open", async ({ page, baseURL }) => {
+  const mock = await callMock(page, baseURL ?? "");
+  await mock.caption("agent", 0, "Good evening");
+  await mock.turn({ ...turnRecord(0, 0), gap_ms: null, events: { decision: 20, first_packet: 60 } });
+  await mock.caption("caller", 1, "what time do you open");
+  const late = turnRecord(1, 13_000);
+  const events = { ...late.events, caller_audio_end: null };
+  await mock.turn({ ...late, gap_ms: null, internal_gap_ms: null, again: true, events });
+  const toggles = page.getByRole("button", { name: "show its steps" });
+  await expect(toggles).toHaveAccessibleName("Turn 1: timing, show its steps");
+  await toggles.click();
+  await expect(page.locator(".waterfall-rows")).toContainText("LLM first token");
+  await expect(page.locator(".waterfall-facts").first()).toContainText("put off");
+});
+
 test("an opened turn is completed from the call's record", async ({ page, baseURL }) => {
   const whole = turnRecord(1, 420);
   const mock = await callMock(page, baseURL ?? "", new MockAgent(page.context(), { record: { turns: [whole] } }));
