@@ -33,7 +33,9 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
     serve.add_argument("--port", type=int, help="port of page and API; 0 for any free one (default: 8080)")
     serve.add_argument("--model", type=Path, help="model folder for our engine (default: the embedded model)")
-    serve.add_argument("--dtype", choices=["fp32", "bf16", "fp16", "int8"], help="of the engine's weights (embedded: int8)")
+    serve.add_argument(
+        "--dtype", choices=["fp32", "bf16", "fp16", "int8"], help="of the engine's weights (embedded: int8)"
+    )
     serve.add_argument("--llm-url", help="another OpenAI-compatible endpoint, up to and including /v1")
     serve.add_argument("--llm-model", help="name of the model at --llm-url")
     serve.add_argument("--database", type=Path, help="SQLite file of the bookings")
