@@ -1,6 +1,6 @@
 """How often a language model completes scripted bookings, in text.
 
-    python -m voice_agent.bench.bookings --url http://127.0.0.1:8000/v1 --model NAME --json out/bookings.json
+    voice-agent bench bookings --url http://127.0.0.1:8000/v1 --model NAME --json out/bookings.json
 
 A hundred bookings with names, dates and numbers that training never saw, and a hundred in wordings held out of it. The
 caller is simulated by rules; the judge looks into the database and at every word and tool call.

@@ -1,6 +1,6 @@
 """A simulated caller: speaks one scripted call over WebRTC, listens, reacts, and records both sides.
 
-Run in a process of its own (`python -m voice_agent.bench.caller`), so that its pacing is nobody else's: it stands for
+Run in a process of its own (`voice-agent bench caller`), so that its pacing is nobody else's: it stands for
 a caller on another machine. It writes OUT.wav (left: sent, right: heard) and OUT.json (what was said when).
 """
 
@@ -235,7 +235,7 @@ def raise_priority() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Make one call of a scenario; exits 1 when it couldn't be made."""
-    parser = argparse.ArgumentParser(prog="python -m voice_agent.bench.caller", description=__doc__)
+    parser = argparse.ArgumentParser(prog="voice-agent bench caller", description=__doc__)
     parser.add_argument("url", help="of a running voice agent, such as http://127.0.0.1:8080")
     parser.add_argument("--scenario", type=Path, default=SCENARIOS / "two_bookings.yaml")
     parser.add_argument("--call", type=int, default=0, help="which call of the scenario, from 0")

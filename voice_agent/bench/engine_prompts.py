@@ -1,6 +1,6 @@
 """Chat prompts of the front desk for the engine's benchmark, from dialogues in wordings that training never saw.
 
-    python -m voice_agent.bench.engine_prompts --out diffusion_engine/bench/data/front_desk.jsonl
+    voice-agent bench engine_prompts --out diffusion_engine/bench/data/front_desk.jsonl
 
 The same seed makes the same bytes. A line is {"messages", "tools", "parallel_tool_calls", "reply"}: a request as a call
 sends it, and the reply that the agent's policy gives, for comparison.
@@ -91,7 +91,10 @@ def _states(messages: Messages, restaurant: Restaurant) -> list[dict[str, Any]]:
 
 def main(argv: list[str] | None = None) -> int:
     """Write the prompts as JSON lines."""
-    parser = argparse.ArgumentParser(description="Write chat prompts of the front desk for the engine's benchmark.")
+    parser = argparse.ArgumentParser(
+        prog="voice-agent bench engine_prompts",
+        description="Write chat prompts of the front desk for the engine's benchmark.",
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--n", type=int, default=24, help="how many prompts")
     parser.add_argument("--out", type=Path, required=True, help="the JSON lines file to write")

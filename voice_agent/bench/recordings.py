@@ -39,7 +39,7 @@ def load_recording(utterance: str, voice: str, rate: int, folder: Path = RECORDI
         return read_audio(path, rate)
     except (OSError, av.FFmpegError, ValueError) as error:
         raise RecordingError(
-            f"no recording of {utterance!r} at {path}: {error}. Render it with: python -m voice_agent.bench.render"
+            f"no recording of {utterance!r} at {path}: {error}. Render it with: voice-agent bench render"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Render the callers' utterances with flite: `python -m voice_agent.bench.render`.
+"""Render the callers' utterances with flite: `voice-agent bench render`.
 
 Each utterance is spoken by the caller's own voice, or by the next one when the agent's recogniser misunderstands that:
 the demo measures the agent, not a synthetic voice. What it wrote is kept beside the recordings, in index.yaml.
@@ -89,7 +89,7 @@ def words_of(text: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Render the utterances of a scenario that have no recording yet."""
-    parser = argparse.ArgumentParser(prog="python -m voice_agent.bench.render", description=__doc__)
+    parser = argparse.ArgumentParser(prog="voice-agent bench render", description=__doc__)
     parser.add_argument("--scenario", type=Path, default=SCENARIOS / "two_bookings.yaml")
     parser.add_argument("--out", type=Path, default=RECORDINGS)
     parser.add_argument("--all", action="store_true", help="render again what is there already")
