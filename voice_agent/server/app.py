@@ -11,10 +11,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from voice_agent.server.bodies import BODY_S, BodyLimit
+from voice_agent.server.bodies import BODY_S, read_body
 from voice_agent.server.registry import CallRegistry, RefusedError
 from voice_agent.telemetry.metrics import Metrics
 from voice_agent.telemetry.store import RecordStore
@@ -63,12 +64,14 @@ def create_app(
                 return _error(401, "unauthorized", "send the server's token: Authorization: Bearer <VOICE_AGENT_TOKEN>")
         return await proceed(request)
 
-    # Added last, it comes first: no body is kept that is refused anyhow.
-    app.add_middleware(BodyLimit, refusal=_error, body_s=body_s)
-
     @app.post("/api/offer")
-    async def offer(body: Offer) -> dict[str, str]:
-        call_id, sdp = await registry.answer(body.sdp, body.type, body.call_id)
+    async def offer(request: Request) -> dict[str, str]:
+        body = await read_body(request, within_s=body_s)
+        try:
+            offered = Offer.model_validate_json(body)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors()) from None
+        call_id, sdp = await registry.answer(offered.sdp, offered.type, offered.call_id)
         return {"sdp": sdp, "type": "answer", "call_id": call_id}
 
     @app.get("/api/info")
@@ -110,7 +113,13 @@ def create_app(
         response = _error(error.status, error.code, str(error))
         if error.status == 503:
             response.headers["Retry-After"] = "30"
+        if error.status in (408, 413):
+            response.headers["Connection"] = "close"  # what is still to come of the body is no request
         return response
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

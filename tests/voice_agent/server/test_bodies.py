@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
-from starlette.responses import JSONResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.types import Message
 
 from tests.voice_agent.server.test_app import site
-from voice_agent.server.bodies import MAX_BODY_BYTES, BodyLimit
+from voice_agent.server.bodies import MAX_BODY_BYTES, read_body
+from voice_agent.server.registry import RefusedError
 
 pytestmark = pytest.mark.usefixtures("loopback", "no_leaks")
 
@@ -41,21 +43,40 @@ async def test_the_largest_offer_that_the_contract_allows_gets_through_to_its_ow
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        raise AssertionError("must not be reached")
-
-    statuses: list[int] = []
-
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
     async def never() -> Message:
         return await asyncio.Future()
 
-    def refusal(status: int, code: str, message: str) -> Response:
-        return JSONResponse({"code": code, "message": message}, status)
+    request = Request({"type": "http", "method": "POST", "headers": []}, never)
+    with pytest.raises(RefusedError, match="was not there within 0 s") as refused:
+        await read_body(request, within_s=0.0)
+    assert refused.value.status == 408
 
-    scope: Scope = {"type": "http", "method": "POST", "headers": []}
-    await BodyLimit(application, refusal, body_s=0.0, linger_s=0.0)(scope, never, send)
-    assert statuses == [408]
+
+async def test_a_client_that_goes_on_sending_is_answered_after_a_while() -> None:
+    async def more() -> Message:
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": b"x" * 100, "more_body": True}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, more)
+    with pytest.raises(RefusedError, match="exceeds 1 KiB") as refused:
+        await read_body(request, max_bytes=1024, linger_s=0.0)
+    assert refused.value.status == 413
+
+
+async def test_a_client_that_vanishes_within_its_offer_is_no_error_of_ours() -> None:
+    sent: list[Message] = []
+
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async with site() as server:
+        transport = server.http._transport
+        assert isinstance(transport, httpx.ASGITransport)
+        headers = [(b"content-length", b"1000")]
+        scope = {"type": "http", "method": "POST", "path": "/api/offer", "headers": headers, "query_string": b""}
+        await transport.app(scope, gone, send)  # and does not raise
+        assert server.registry.live == []
+    assert [message["status"] for message in sent if "status" in message] == [400]
