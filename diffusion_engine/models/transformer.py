@@ -159,13 +159,17 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.num_embeddings, config.hidden_size)
+        # On the meta device nothing is initialised or computed: torch would load its compiler (3 s) to do so.
+        meta = torch.get_default_device().type == "meta"
+        unset = torch.empty(config.num_embeddings, config.hidden_size) if meta else None
+        self.embedding = nn.Embedding(config.num_embeddings, config.hidden_size, _weight=unset)
         self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.register_buffer("cos", torch.empty(0), persistent=False)
         self.register_buffer("sin", torch.empty(0), persistent=False)
-        self.cos, self.sin = rotary_table(config, torch.get_default_device())
+        if not meta:
+            self.cos, self.sin = rotary_table(config, torch.get_default_device())
 
     @property
     def precise_parameters(self) -> set[str]:
