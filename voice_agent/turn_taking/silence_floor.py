@@ -1,9 +1,10 @@
 """The first policy: the caller's silence and the look of the transcript decide.
 
-Speculation starts with the transcript of the dip; the turn is committed when the silence has lasted as long as the
-wording asks for and everything up to the silence is transcribed. A caller who goes on before the reply could be
-reacted to had only paused: the reply is stopped and the turn reopened. Later, a sound over the agent ducks it, a
-longer one pauses it, a word that is no backchannel stops it.
+Speculation starts with words that sound like all of a turn, even while the caller still makes a sound; else with the
+transcript of the dip. The turn is committed when the silence has lasted as long as the wording asks for and everything
+up to the silence is transcribed. A caller who goes on before the reply could be reacted to had only paused: the reply
+is stopped and the turn reopened. Later, a sound over the agent ducks it, a longer one pauses it, a word that is no
+backchannel stops it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from voice_agent.turn_taking.completeness import asked_for
+from voice_agent.turn_taking.completeness import Completeness, asked_for, completeness
 from voice_agent.turn_taking.events import (
     AgentAudioStarted,
     AgentFinished,
@@ -188,16 +189,18 @@ class SilenceFloor:
         return [] if self._overlap is not None else self._speculate(event, went_on=went_on)
 
     def _speculate(self, event: Partial | Preflight | Final, *, went_on: bool) -> list[Decision]:
+        """Have a reply prepared to words that may be all: those before a silence, and whole ones while it sounds."""
         text = self.turn_text
+        speculated = self._speculation is not None and words(self._speculation) == words(text)
+        if not words(text) or speculated:
+            return []
         if isinstance(event, Partial):
-            stale = self._speculation is not None and went_on and words(text) != words(self._speculation)
-            if stale:
+            if completeness(text, asked_for(self._agent_heard)) is not Completeness.CLOSED:
+                if self._speculation is None or not went_on:
+                    return []
                 self._speculation = None
                 return [DropSpeculation()]
-            return []
-        if not words(text) or self._sounds(event.at):
-            return []
-        if self._speculation is not None and words(self._speculation) == words(text):
+        elif self._sounds(event.at):
             return []
         self._speculation = text
         return [Speculate(text)]

@@ -13,6 +13,7 @@ from voice_agent.turn_taking import (
     AgentHeard,
     AgentReady,
     Commit,
+    DropSpeculation,
     Duck,
     Event,
     Final,
@@ -115,6 +116,28 @@ def test_a_pause_inside_a_sentence_is_one_turn() -> None:
     )
     assert [decision for _, decision in script.all(Commit)] == [Commit("I'd like a table for four people tomorrow")]
     assert "DropSpeculation" in script.kinds()
+
+
+def test_a_reply_is_prepared_while_the_caller_still_speaks_where_the_words_sound_like_all() -> None:
+    """Each whole sentence replaces the one before; the transcript of the dip, if it says the same, changes nothing."""
+    script = Script()
+    script.run(
+        SpeechStart(0.3),
+        Partial(0.8, "do you have"),
+        Partial(1.2, "Do you have parking?"),
+        Partial(1.5, "do you have parking, and is it"),
+        Partial(1.9, "Do you have parking, and is it free?"),
+        TriggerEnd(2.06, audio_end=2.0),
+        Preflight(2.24, "do you have parking and is it free?"),
+        SpeechEnd(2.3, audio_end=2.0),
+        until=4.0,
+    )
+    assert [(round(at, 1), decision) for at, decision in script.log] == [
+        (1.2, Speculate("Do you have parking?")),
+        (1.5, DropSpeculation()),
+        (1.9, Speculate("Do you have parking, and is it free?")),
+        (2.3, Commit("do you have parking and is it free?")),
+    ]
 
 
 def test_a_short_dip_within_the_gate_keeps_the_turn_open() -> None:
