@@ -80,7 +80,7 @@ class CausalDecoder:
         self._sampling = sampling
         self._suppressed = suppressed
         self._constraint = constraint
-        self.logprobs = None if top_logprobs is None else LogprobRecorder(top_logprobs, suppressed)
+        self.logprobs = None if top_logprobs is None else LogprobRecorder(top_logprobs)
         self._opening = constraint.begin() if constraint else []
         self.text += self._opening
         # The end of the prompt before the draft: so the place where both begin is found like any other.

@@ -76,7 +76,7 @@ class Denoiser:
         self._suppressed = suppressed
         self._constraint = constraint
         top = parameters.top_logprobs
-        self.logprobs = None if top is None else LogprobRecorder(top, suppressed)
+        self.logprobs = None if top is None else LogprobRecorder(top)
         self._opened = opened
         self._forced: list[int] = []
         self._draft = sayable(draft, {*suppressed.tolist(), *config.mask_token_ids}, config.eos_token_ids)
@@ -109,9 +109,17 @@ class Denoiser:
         return self._constraint is not None and self._constraint.complete and not self._forced
 
     def hurry(self, passes: int, tokens: int) -> None:
-        """See `Decoder`: the passes are divided among the blocks that are still to come."""
+        """See `Decoder`: the passes are divided among the blocks that are still to come.
+
+        A draft is judged only where there is time for that and for the steps behind it.
+        """
+        if passes < len(self._unjudged) + FEWEST_STEPS:
+            for part in self._unjudged:
+                for offset in part:
+                    self.block[offset] = None
+            self._unjudged = []
         blocks = max(1, math.ceil(tokens / self._parameters.block_length))
-        self._steps_allowed = max(1, FEWEST_STEPS - self._step, passes // blocks)
+        self._steps_allowed = max(1, FEWEST_STEPS - self._step, (passes - len(self._unjudged)) // blocks)
 
     def inputs(self) -> list[int]:
         """The block's input ids."""
@@ -296,6 +304,9 @@ class Denoiser:
             self._released += 1
             self.text.append(token)
             emitted.append(token)
+        # What a grammar forced is final, whatever was drafted at its place.
+        left = ([offset for offset in part if offset >= self._released] for part in self._unjudged)
+        self._unjudged = [part for part in left if part]
         return emitted
 
     def _grammar_takes(self, token: int) -> bool:

@@ -14,8 +14,8 @@ class TokenLogprobs:
 
     Attributes:
         token: its id.
-        logprob: its natural log-probability, of the model's own distribution (temperature 1, before any grammar); 0 for
-            a token that the grammar left no choice for.
+        logprob: its natural log-probability, of the model's own distribution over what may be emitted (temperature 1,
+            before any grammar); 0 for a token that the grammar left no choice for.
         top: the most probable tokens at its place, with theirs.
     """
 
@@ -27,15 +27,13 @@ class TokenLogprobs:
 class LogprobRecorder:
     """Keeps what the steps say of positions until their tokens are final."""
 
-    def __init__(self, top: int, suppressed: Tensor) -> None:
+    def __init__(self, top: int) -> None:
         """Start.
 
         Args:
             top: how many alternatives to note.
-            suppressed: int64 ids that are never emitted, and no alternatives.
         """
         self._top = top
-        self._suppressed = suppressed
         self._noted: dict[int, TokenLogprobs] = {}
 
     def note(self, position: int, token: int, logits: Tensor) -> None:
@@ -44,13 +42,12 @@ class LogprobRecorder:
         Args:
             position: in the sequence.
             token: id.
-            logits: (vocab_size,) of the position, not masked by a grammar; not changed.
+            logits: (vocab_size,) of the position, not masked by a grammar, minus infinity for what is never emitted.
         """
         logprobs = torch.log_softmax(logits.double(), dim=-1)
         logprob = float(logprobs[token])
         top: tuple[tuple[int, float], ...] = ()
         if self._top:
-            logprobs[self._suppressed] = -torch.inf
             values, tokens = logprobs.topk(self._top)
             top = tuple(zip(tokens.tolist(), values.tolist(), strict=True))
         self._noted[position] = TokenLogprobs(token, logprob, top)

@@ -32,15 +32,18 @@ class _Capture:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, function: Callable[[], None]) -> Callable[[], None]:
-        # Libraries set themselves up in a first call, which can't be captured; it works on the buffers as they are.
-        aside = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(aside):
-            function()
-        torch.cuda.current_stream(self._device).wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            function()
+        # A stream of this device: the one that torch would capture on belongs to whichever came first.
+        with torch.cuda.device(self._device):
+            aside = self._stream
+            # Libraries set themselves up in a first call, which can't be captured; it works on the buffers as they are.
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                function()
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, stream=aside):
+                function()
         return graph.replay

@@ -41,4 +41,5 @@ class Limits:
         affordable = self.prefill_pairs // running // (cached + LEAST_ROWS)
         rows = min(self.prefill_rows, max(LEAST_ROWS, affordable))
         end = (cached + rows) // _MULTIPLE * _MULTIPLE
-        return end - cached if end > cached else rows
+        # Down to a border, if that leaves a chunk worth its layers; else up to one, by less than a multiple.
+        return end - cached if end - cached >= LEAST_ROWS else min(self.prefill_rows, end + _MULTIPLE - cached)

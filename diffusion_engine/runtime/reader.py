@@ -115,14 +115,14 @@ class StepReader:
         self._device = device
         self._suppressed, self._suppressed_there = suppressed, suppressed.to(device)
         self._record = record or recorder(device)
-        self._buffers: _Buffers | None = None
+        self._buffers: list[_Buffers] = []
 
     @torch.inference_mode()
     def prepare(self, rows: int, width: int) -> None:
-        """See `Reader`: for greedy decoding, by a causal text or by confidence."""
-        buffers = self._buffers_for(rows, width)
+        """See `Reader`: for greedy decoding, by a causal text or by confidence, with drafts and probes."""
+        buffers = self._buffers_for(rows, width, Reads.BEST)
         for exponent in range((rows - 1).bit_length() + 1):
-            for reads in (Reads.BEST, Reads.PROBABILITIES):
+            for reads in (Reads.BEST, Reads.PROBABILITIES, Reads.ASKED, Reads.PROBABILITIES | Reads.ASKED):
                 self._recorded(buffers, 1 << exponent, reads)
 
     @torch.inference_mode()
@@ -132,12 +132,12 @@ class StepReader:
         rows = sum(counts)
         if not rows:
             return [[] for _ in passes]
-        buffers = self._buffers_for(rows, logits[0].shape[1])
-        torch.cat(logits, out=buffers.logits[:rows])
         reads = Reads.BEST
         for step, count in zip(passes, counts, strict=True):
             for own, _ in step.query.groups(count):
                 reads |= own
+        buffers = self._buffers_for(rows, logits[0].shape[1], reads)
+        torch.cat(logits, out=buffers.logits[:rows])
         if any(step.query.asks for step in passes):
             table = [row for step, count in zip(passes, counts, strict=True) for row in step.query.questions(count)]
             send(torch.tensor(table, dtype=torch.float64), buffers.asked[:rows])
@@ -147,10 +147,10 @@ class StepReader:
         return [[next(found) for _ in range(count)] for count in counts]
 
     def _recorded(self, buffers: _Buffers, rows: int, reads: Reads) -> Callable[[], None]:
-        padded = 1 << (rows - 1).bit_length()
-        if (padded, reads) not in buffers.replays:
-            buffers.replays[padded, reads] = self._record(lambda: self._compute(buffers, padded, reads))
-        return buffers.replays[padded, reads]
+        size = _padded(rows)
+        if (size, reads) not in buffers.replays:
+            buffers.replays[size, reads] = self._record(lambda: self._compute(buffers, size, reads))
+        return buffers.replays[size, reads]
 
     def _compute(self, buffers: _Buffers, rows: int, reads: Reads) -> None:
         for first in range(0, rows, MOST_ROWS):
@@ -159,15 +159,21 @@ class StepReader:
             logits = buffers.logits[part].clone()
             buffers.answers[part] = read_rows(logits, buffers.asked[part], self._suppressed_there, reads)
 
-    def _buffers_for(self, rows: int, width: int) -> _Buffers:
-        """Those there are, or larger ones."""
-        if self._buffers is None or len(self._buffers.logits) < rows:
-            padded = 1 << (rows - 1).bit_length()
-            answers = torch.zeros(padded, FIELDS, dtype=torch.float64, device=self._device)
-            self._buffers = _Buffers(
-                logits=torch.zeros(padded, width, device=self._device),
-                asked=torch.zeros(padded, QUESTIONS, dtype=torch.float64, device=self._device),
+    def _buffers_for(self, rows: int, width: int, reads: Reads) -> _Buffers:
+        """Those that this was recorded with, or the largest, or larger ones beside them: no recording is lost."""
+        fitting = [buffers for buffers in self._buffers if len(buffers.logits) >= rows]
+        if not fitting:
+            answers = torch.zeros(_padded(rows), FIELDS, dtype=torch.float64, device=self._device)
+            larger = _Buffers(
+                logits=torch.zeros(_padded(rows), width, device=self._device),
+                asked=torch.zeros(_padded(rows), QUESTIONS, dtype=torch.float64, device=self._device),
                 answers=answers,
                 host=landing(answers),
             )
-        return self._buffers
+            self._buffers.append(larger)
+            return larger
+        return next((buffers for buffers in fitting if (_padded(rows), reads) in buffers.replays), fitting[-1])
+
+
+def _padded(rows: int) -> int:
+    return 1 << (rows - 1).bit_length()

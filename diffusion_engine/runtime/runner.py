@@ -75,15 +75,17 @@ class TorchRunner:
         """See `Runner`."""
         tokens = [token for segment in segments for token in segment.step.tokens]
         positions = [place for segment in segments for place in segment.step.positions]
+        wanted = wanted_rows(segments)
+        # Before the layers: behind them, a GPU's host would wait for them.
+        chosen = torch.tensor(wanted, dtype=torch.long, device=self.device)
         hidden = self._model(
             torch.tensor(tokens, device=self.device),
             torch.tensor(positions, device=self.device),
             PagedAttention(self.storage, segments, self._attention_dtype),
         )
-        wanted = wanted_rows(segments)
         if not wanted:
             return [torch.empty(0, self.config.vocab_size, device=self.device) for _ in segments]
-        logits = self._model.logits(hidden[torch.tensor(wanted, device=self.device)])
+        logits = self._model.logits(hidden[chosen])
         return list(torch.split(logits, [len(segment.step.wanted) for segment in segments]))
 
     @torch.inference_mode()

@@ -153,11 +153,11 @@ class Scheduler:
             self._limits.max_requests,
             min(self.config.block_length, self.config.max_positions // 4 or 1, 64),
         )
-        rows = self._limits.prefill_rows if self.config.attention.exact else self.config.max_positions
-        # A draft that is looked up is as long as a block or longer.
-        wanted = most * max(block_length, LONGEST_LOOKUP + 1)
-        self._runner.prepare(most, rows, wanted)
-        self._reader.prepare(wanted, self.config.vocab_size)
+        # A draft that is looked up is as long as a block or longer; either stands behind the last chunk of a prompt.
+        drafted = max(block_length, LONGEST_LOOKUP + 1)
+        rows = self._limits.prefill_rows + drafted if self.config.attention.exact else self.config.max_positions
+        self._runner.prepare(most, rows, most * drafted)
+        self._reader.prepare(most * drafted, self.config.vocab_size)
         parameters = DecodingParameters(
             strategy=strategies_of(self.config)[0], block_length=block_length, denoising_steps=min(4, block_length)
         )
@@ -333,7 +333,8 @@ class Scheduler:
         statistics.hurried += progress.hurried
         if progress.probability is not None:
             statistics.probability = progress.probability
-        if len(step.wanted) and not sequence.published:
+        run = step.start + len(step.tokens)
+        if len(step.wanted) and run >= len(sequence.request.prompt) and not sequence.published:
             # The prompt has just been run: from now on others may share its pages.
             self.cache.publish(sequence.table, sequence.decoder.text)
             sequence.published = True

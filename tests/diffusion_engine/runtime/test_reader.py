@@ -111,6 +111,10 @@ def test_a_step_is_recorded_once_for_every_padded_number_of_rows_and_set_of_ques
         step = Pass(tokens=[0] * rows, start=0, clean=rows, wanted=range(rows))
         assert len(reader.read([step], [torch.randn(rows, VOCAB)])[0]) == rows
     assert recorded == prepared
+    larger = Pass(tokens=[0] * 300, start=0, clean=300, wanted=range(300))
+    assert len(reader.read([larger], [torch.randn(300, VOCAB)])[0]) == 300
+    reader.read([step], [torch.randn(100, VOCAB)])
+    assert recorded == prepared + 1, "what was recorded stays good beside larger ones"
 
 
 def test_the_cpu_reads_row_by_row_and_a_gpu_all_at_once() -> None:

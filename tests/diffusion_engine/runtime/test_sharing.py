@@ -30,6 +30,19 @@ def test_prefill_only_caches_the_prompt_and_says_nothing(causal: Loaded, block_c
         assert run_one(scheduler, model.request([*prompt, 7, 8])).end.statistics.cached_tokens == cached
 
 
+def test_a_probed_prompt_is_shared_whole_while_its_reply_runs(causal: Loaded) -> None:
+    """The probe's row is in one of its first chunks; the prompt isn't run before the last."""
+    scheduler = causal.scheduler(prefill_rows=64)
+    prompt = [(7 * i) % 200 for i in range(180)]
+    scheduler.submit(causal.request(prompt, id="probed", max_tokens=40, probe=70))
+    while scheduler.statistics.forwards < 4:
+        scheduler.step()
+    scheduler.submit(causal.request(prompt, id="mate", max_tokens=4))
+    scheduler.step()
+    (mate,) = [sequence for sequence in scheduler._running if sequence.request.id == "mate"]
+    assert mate.statistics.cached_tokens >= 180 - PAGE_TOKENS
+
+
 def test_a_block_longer_than_a_page_is_shared_whole_or_not_at_all(block_causal: Loaded) -> None:
     """Two texts with the same first page in different first blocks: that page's keys differ."""
     first, second = [7] * 31 + [1] * 9, [7] * 31 + [2] * 9
