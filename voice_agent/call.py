@@ -162,7 +162,7 @@ class Call:
 
     async def _close(self) -> None:
         try:
-            self._speaker.break_off()
+            await self._speaker.break_off()
             self._page.bye(self._reason)
             await self._tasks.cancel()
             await self._replies.aclose()

@@ -49,6 +49,7 @@ class Replies:
         self._apology = apology
         self._on_dropped = on_dropped
         self._prepared: Reply | None = None
+        self._taken: Reply | None = None  # the latest that answers a turn
         self._earlier: Draft | None = None  # how the latest reply to the turn under way began
 
     def prepare(self, text: str) -> None:
@@ -75,12 +76,14 @@ class Replies:
             reply = self._make(text, speculative=False)
         self._earlier = None
         reply.commit()
+        self._taken = reply
         return reply
 
     async def aclose(self) -> None:
-        """End the work on a prepared reply."""
-        if self._prepared is not None:
-            await self._prepared.drop()
+        """End the work on a prepared reply, and on the one taken last."""
+        for reply in (self._prepared, self._taken):
+            if reply is not None:
+                await reply.drop()
 
     def _make(self, text: str, *, speculative: bool) -> Reply:
         return Reply(

@@ -136,10 +136,15 @@ class Speaker:
         self._session.interrupt(force=True)
         self._tasks.spawn(self._end_reply(utterance), "call-drop")
 
-    def break_off(self) -> None:
-        """The line is gone in mid-utterance."""
-        if self.utterance is not None and not self.utterance.over:
-            self._finish(self.utterance, heard=self.heard(), interrupted=True)
+    async def break_off(self) -> None:
+        """The line is gone in mid-utterance; returns when no work on a reply is left."""
+        utterance = self.utterance
+        if utterance is None or utterance.over:
+            return
+        if utterance.reply is not None:
+            utterance.reply.cancel()  # at once: nothing may be booked for a caller who has gone
+        self._finish(utterance, heard=self.heard(), interrupted=True)
+        await self._end_reply(utterance)
 
     async def _end_reply(self, utterance: Utterance) -> None:
         """End the work on a reply that was stopped, and complete its turn's record."""

@@ -456,6 +456,31 @@ async def test_case_75_hanging_up_mid_word_leaves_nothing_behind() -> None:
         await until(lambda: call.server.abandoned + call.server.finished == 1)
 
 
+async def test_nothing_is_done_any_more_for_a_caller_who_hung_up_in_mid_reply() -> None:
+    def script(body: Body) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return Reply("goodbye then")
+        return Reply(LONG, word_s=0.02, tool_calls=[("end_call", {})])
+
+    async with scene(script) as call:
+        await call.greeted()
+        call.speak("that's all.")
+        await call.audible()
+        utterance = call.call._speaker.utterance
+        assert utterance is not None
+        reply = utterance.reply
+        assert reply is not None
+        assert not all(task.done() for task in reply._tasks)
+        call.call.on_message({"type": "hangup"})
+        await asyncio.wait_for(call.call.ended(), 5)
+        assert all(task.done() for task in reply._tasks)
+        assert call.conversation.outcome == ""
+        await until(lambda: call.server.abandoned == 1)  # the model never came to its tool call
+        assert len(call.server.bodies) == 1
+        stored = await call.record()
+        assert stored["turns"][1]["events"]["llm"][0]["done"] is not None
+
+
 async def test_a_call_that_never_connected_ends_without_a_record() -> None:
     async with scene(lambda body: Reply("yes")) as call:
         call.call.hang_up("no connection came about")
