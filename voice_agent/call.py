@@ -270,7 +270,7 @@ class Call:
         before = Checkpoint(self._conversation)
         reply = self._replies.take(text)
         record = self._log.committed(text, self._listener.caller_audio_end_ms, reply, again=again)
-        self._trouble.answering()
+        self._trouble.answering(again=again)
         self._page.caller_says(record.turn, text, final=True)
         self._answering = self._speaker.answer(text, reply, record, before)
 

@@ -22,6 +22,8 @@ _TOLD: dict[Process, str] = {
 }
 _NOTICE_EVERY_S = 8.0
 _GIVE_UP_S = 60.0
+_RETRIES = 1
+"""A turn that fails again when the process is back may be what kills it: it isn't tried for ever."""
 _KNOWN_WITHIN_S = 0.3
 """The connections of a process that is killed break some milliseconds before its parent learns that it is dead."""
 
@@ -43,6 +45,7 @@ class Trouble:
         self._metrics = metrics
         self._told_at: float | None = None
         self._owing_since: float | None = None
+        self._retries = 0  # of the caller's latest turn
         self._down: set[Process] = set()
         self._any_down = asyncio.Event()
 
@@ -63,19 +66,20 @@ class Trouble:
             self.tell(process)
 
     async def apology(self, error: APIError) -> str:
-        """What to say where a reply fails by ``error``."""
+        """What to say where a reply fails by ``error``: the answer will come, or the caller must ask again."""
         if isinstance(error, APIConnectionError) and not isinstance(error, APITimeoutError):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._any_down.wait(), _KNOWN_WITHIN_S)
-        return phrases.OUTAGE if self._down else phrases.APOLOGY
+        return phrases.OUTAGE if self._down and self._retries < _RETRIES else phrases.APOLOGY
 
     def put_off(self) -> None:
         """A reply said that the answer will come."""
         self._owing_since = self._told_at = self._clock.seconds()
 
-    def answering(self) -> None:
-        """A turn of the caller is being answered."""
+    def answering(self, *, again: bool) -> None:
+        """A turn of the caller is being answered; ``again``: after an answer to it was put off."""
         self._owing_since = None
+        self._retries = self._retries + 1 if again else 0
 
     def tick(self, now: float) -> bool:
         """Whether the answer that is owed can be given now (``now``: s of the call)."""

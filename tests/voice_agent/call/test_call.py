@@ -13,7 +13,7 @@ from tests.voice_agent.call.line import RESTAURANT, scene
 from tests.voice_agent.llm.scripted_endpoint import Body, Reply
 from tests.voice_agent.transports.peer import until
 from voice_agent.dialogue import phrases
-from voice_agent.turn_taking import Final, Preflight, SpeechEnd, SpeechStart, TriggerEnd
+from voice_agent.turn_taking import AgentReady, Final, Preflight, SpeechEnd, SpeechStart, TriggerEnd
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
@@ -409,6 +409,32 @@ async def test_an_engine_that_dies_under_a_request_is_known_to_be_dead_a_moment_
         call.call.process_changed("engine", up=False)
         await until(lambda: bool(call.turns().get(1, {}).get("heard")))
         assert call.turns()[1]["heard"] == phrases.OUTAGE
+
+
+async def test_a_turn_that_kills_the_engine_twice_is_not_tried_a_third_time() -> None:
+    async with scene(lambda body: Reply("one two", break_after=0)) as call:
+        await call.greeted()
+        asked = 0
+        call.speak("are you there")
+        for turn, said in ((1, phrases.OUTAGE), (2, phrases.APOLOGY)):
+            await until(lambda asked=asked: len(call.server.bodies) >= asked + 2)
+            call.call.process_changed("engine", up=False)
+            await until(lambda turn=turn: bool(call.turns().get(turn, {}).get("heard")))
+            assert (call.turns()[turn]["heard"], call.turns()[turn]["again"]) == (said, turn == 2)
+            assert call.call._trouble.owing is (turn == 1)
+            asked = len(call.server.bodies)
+            call.call.process_changed("engine", up=True)
+        await call.pass_time(1)
+        assert call.call._floor.turn_text == "", "the turn is settled"
+        assert call.call._floor.handle(AgentReady(call.call.clock.seconds())) == []
+        assert len(call.server.bodies) == asked
+
+        # What the caller says next is a turn of its own, and has a retry of its own.
+        call.speak("hello again")
+        await until(lambda: len(call.server.bodies) >= asked + 2)
+        call.call.process_changed("engine", up=False)
+        await until(lambda: bool(call.turns().get(3, {}).get("heard")))
+        assert (call.turns()[3]["caller"], call.turns()[3]["heard"]) == ("hello again", phrases.OUTAGE)
 
 
 async def test_what_a_tool_did_is_told_even_if_the_model_dies_over_the_answer() -> None:
