@@ -161,8 +161,8 @@ class Reply:
         """Note an error that leaves the caller without an answer; returns what to say about it."""
         self.error = f"{type(error).__name__}: {error}"
         words = await self._apology(error)
-        self.put_off = words == OUTAGE
-        return words
+        self.put_off = self.put_off or words == OUTAGE  # the model and the voice can both fail: a promise stands
+        return OUTAGE if self.put_off else words
 
     async def _converse(self) -> None:
         prompt, draft = self._prompt, self._earlier
