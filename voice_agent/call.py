@@ -73,7 +73,13 @@ class Call:
         self._page = Page(lambda message: self.transport.send(message))
         self._tasks = CallTasks(self._on_task_failed)
         self._log = TurnLog(call_id, self.clock, services.store, services.metrics, self._page.record)
-        self._listener = Listener(self._recognizer, self.clock, self.on_caller_event, self._on_recognizer_error)
+        self._listener = Listener(
+            self._recognizer,
+            self.clock,
+            self.on_caller_event,
+            on_error=self._on_recognizer_error,
+            on_failure=lambda error: self._fail("listening", error),
+        )
         self._replies = Replies(
             self._conversation,
             services.model,
@@ -184,7 +190,11 @@ class Call:
             self._ended.set()
 
     def _on_task_failed(self, task: asyncio.Task[Any], error: BaseException) -> None:
-        logger.error("call %s: %s failed", self.call_id, task.get_name(), exc_info=error)
+        self._fail(task.get_name(), error)
+
+    def _fail(self, what: str, error: BaseException) -> None:
+        """Something went wrong that nobody foresaw: tell, and end the call rather than leave it half alive."""
+        logger.error("call %s: %s failed", self.call_id, what, exc_info=error)
         self._services.metrics.errors.labels("call").inc()
         self.hang_up("an internal error")
 

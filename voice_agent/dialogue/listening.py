@@ -41,15 +41,22 @@ class Listener:
         clock: The call's clock.
         on_event: Gets the floor's events as they happen.
         on_error: Called with a message while the recogniser can't be reached.
+        on_failure: Called with any other error, which ends the listening: a call that hears nothing must not go on.
     """
 
     def __init__(
-        self, recognizer: STT, clock: CallClock, on_event: Callable[[Event], None], on_error: Callable[[str], None]
+        self,
+        recognizer: STT,
+        clock: CallClock,
+        on_event: Callable[[Event], None],
+        on_error: Callable[[str], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self._recognizer = recognizer
         self._clock = clock
         self._on_event = on_event
         self._on_error = on_error
+        self._on_failure = on_failure
         self._stream_clock = StreamClock()
         self._audible = LastAudible(16_000)
         self._stream: RecognizerStream | None = None
@@ -63,16 +70,19 @@ class Listener:
         return None if end_ms is None else self._stream_clock.to_call_ms(end_ms)
 
     async def listen(self, audio: AsyncIterable[rtc.AudioFrame]) -> None:
-        """Run until ``audio`` ends. The recogniser may come and go meanwhile."""
+        """Run until ``audio`` ends, or ``on_failure`` was told why not. The recogniser may come and go meanwhile."""
         detector = VoiceActivityDetector()
         self._stream = self._recognizer.stream()  # before the first frame: it counts time from there, as the detector
-        reader = asyncio.create_task(self._recognize(self._stream), name="listener-recognize")
         try:
-            async for frame in audio:
-                self._hear(frame, detector)
+            async with asyncio.TaskGroup() as group:
+                reader = group.create_task(self._recognize(self._stream), name="listener-recognize")
+                async for frame in audio:
+                    self._hear(frame, detector)
+                reader.cancel()
+        except ExceptionGroup as failed:
+            for error in failed.exceptions:
+                self._on_failure(error)
         finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
             # A cancelled task keeps its frames until the garbage collector comes, and the network has megabytes.
             del detector
 

@@ -7,7 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
 import pytest
+from av import AudioFrame
 
 from tests.voice_agent.call.line import RESTAURANT, scene
 from tests.voice_agent.llm.scripted_endpoint import Body, Reply
@@ -505,6 +507,25 @@ async def test_nothing_is_done_any_more_for_a_caller_who_hung_up_in_mid_reply() 
         assert len(call.server.bodies) == 1
         stored = await call.record()
         assert stored["turns"][1]["events"]["llm"][0]["done"] is not None
+
+
+async def test_a_call_that_can_hear_no_more_ends_and_says_why(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(lambda body: Reply("yes")) as call:
+        await call.greeted()
+
+        def fail(*_: object) -> None:
+            raise ValueError("scripted")
+
+        monkeypatch.setattr(call.call._listener, "_hear", fail)
+        samples = np.zeros((1, 960), np.int16)
+        frame = AudioFrame.from_ndarray(samples, format="s16", layout="mono")
+        frame.sample_rate = 48_000
+        for _ in range(3):
+            call.line.microphone.push(frame)
+        assert await asyncio.wait_for(call.call.ended(), 5) == "an internal error"
+        assert "listening failed" in caplog.text
 
 
 async def test_a_call_that_never_connected_ends_without_a_record() -> None:

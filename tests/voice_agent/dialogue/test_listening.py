@@ -77,7 +77,14 @@ class Ears:
         self.errors: list[str] = []
         self.now = 0.0
         clock = CallClock(lambda: self.now)
-        self.listener = Listener(self.recognizer, clock, self.events.append, self.errors.append)  # type: ignore[arg-type]
+        self.failures: list[Exception] = []
+        self.listener = Listener(
+            self.recognizer,  # type: ignore[arg-type]
+            clock,
+            self.events.append,
+            self.errors.append,
+            self.failures.append,
+        )
 
     async def frames(
         self, samples: np.ndarray[Any, np.dtype[np.int16]], end: asyncio.Event
@@ -90,8 +97,12 @@ class Ears:
         await end.wait()
 
 
+def load_speech() -> Sound:
+    return (load_recording("Tomorrow, please.", "slt", 16_000) * 32767).astype(np.int16)
+
+
 async def test_speech_is_told_with_the_times_of_the_audio_itself() -> None:
-    spoken = (load_recording("Tomorrow, please.", "slt", 16_000) * 32767).astype(np.int16)
+    spoken = load_speech()
     ears, end = Ears(), asyncio.Event()
     silence = np.zeros(16_000, np.int16)
     samples = np.concatenate((silence, spoken, silence))
@@ -171,3 +182,38 @@ async def test_what_was_understood_before_the_recogniser_failed_is_kept() -> Non
     ]
     end.set()
     await task
+
+
+async def test_any_other_error_ends_the_listening_and_is_told() -> None:
+    ears, end = Ears(), asyncio.Event()
+    task = asyncio.create_task(ears.listener.listen(ears.frames(np.zeros(320, np.int16), end)))
+    await until(lambda: bool(ears.recognizer.streams))
+    ears.recognizer.streams[0].events.put_nowait(ValueError("a transcript that can't be read"))
+    await asyncio.wait_for(task, 5)  # although the audio goes on
+    assert [str(error) for error in ears.failures] == ["a transcript that can't be read"]
+    assert len(ears.recognizer.streams) == 1
+    assert ears.recognizer.streams[0].closed
+
+
+async def test_an_error_over_a_frame_ends_the_listening_and_is_told() -> None:
+    ears, end = Ears(), asyncio.Event()
+
+    def fail(event: VadEvent) -> None:
+        raise ValueError("scripted")
+
+    task = asyncio.create_task(ears.listener.listen(ears.frames(load_speech(), end)))
+    await until(lambda: bool(ears.recognizer.streams))
+    ears.recognizer.streams[0].vad_event = fail  # type: ignore[method-assign]
+    await asyncio.wait_for(task, 20)
+    assert [str(error) for error in ears.failures] == ["scripted"]
+    assert ears.recognizer.streams[0].closed
+
+
+async def test_a_listener_that_is_cancelled_has_not_failed() -> None:
+    ears, end = Ears(), asyncio.Event()
+    task = asyncio.create_task(ears.listener.listen(ears.frames(np.zeros(320, np.int16), end)))
+    await until(lambda: bool(ears.recognizer.streams))
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert ears.failures == []
