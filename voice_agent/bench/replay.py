@@ -149,8 +149,11 @@ async def replay(
     def fail(message: str) -> None:
         raise RuntimeError(message)
 
+    def failed(error: Exception) -> None:
+        raise error
+
     recognizer = SimulatedRecognizer(transcriber, timing.pass_s)
-    listener = Listener(STT(cast(SpeechClient, recognizer), own_vad=False), clock, tell, fail)
+    listener = Listener(STT(cast(SpeechClient, recognizer), own_vad=False), clock, tell, fail, failed)
     frames: asyncio.Queue[rtc.AudioFrame | None] = asyncio.Queue()
     listening = asyncio.create_task(listener.listen(_frames(frames)), name="replay-listen")
     await _settle()

@@ -416,25 +416,29 @@ async def test_an_engine_that_dies_under_a_request_is_known_to_be_dead_a_moment_
 async def test_a_turn_that_kills_the_engine_twice_is_not_tried_a_third_time() -> None:
     async with scene(lambda body: Reply("one two", break_after=0)) as call:
         await call.greeted()
-        asked = 0
+        call.call.process_changed("engine", up=False)
+        await until(lambda: call.call._speaker.utterance is None)  # it was told
         call.speak("are you there")
-        for turn, said in ((1, phrases.OUTAGE), (2, phrases.APOLOGY)):
-            await until(lambda asked=asked: len(call.server.bodies) >= asked + 2)
-            call.call.process_changed("engine", up=False)
-            await until(lambda turn=turn: bool(call.turns().get(turn, {}).get("heard")))
-            assert (call.turns()[turn]["heard"], call.turns()[turn]["again"]) == (said, turn == 2)
-            assert call.call._trouble.owing is (turn == 1)
-            asked = len(call.server.bodies)
-            call.call.process_changed("engine", up=True)
+        await until(lambda: bool(call.turns().get(1, {}).get("heard")))
+        assert call.turns()[1]["heard"] == phrases.OUTAGE
+        assert call.call._trouble.owing
+        asked = len(call.server.bodies)
+        call.call.process_changed("engine", up=True)
+        await until(lambda: len(call.server.bodies) == asked + 2)
+        call.call.process_changed("engine", up=False)
+        await until(lambda: bool(call.turns().get(2, {}).get("heard")))
+        assert (call.turns()[2]["heard"], call.turns()[2]["again"]) == (phrases.APOLOGY, True)
+        assert not call.call._trouble.owing
+        call.call.process_changed("engine", up=True)
         await call.pass_time(1)
         assert call.call._floor.turn_text == "", "the turn is settled"
         assert call.call._floor.handle(AgentReady(call.call.clock.seconds())) == []
-        assert len(call.server.bodies) == asked
+        assert len(call.server.bodies) == asked + 2
 
         # What the caller says next is a turn of its own, and has a retry of its own.
-        call.speak("hello again")
-        await until(lambda: len(call.server.bodies) >= asked + 2)
         call.call.process_changed("engine", up=False)
+        await until(lambda: call.call._speaker.utterance is None)
+        call.speak("hello again")
         await until(lambda: bool(call.turns().get(3, {}).get("heard")))
         assert (call.turns()[3]["caller"], call.turns()[3]["heard"]) == ("hello again", phrases.OUTAGE)
 
