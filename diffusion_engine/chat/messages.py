@@ -30,8 +30,10 @@ class MessageError(ValueError):
 def normalised(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Check roles and contents; join text parts; parse the arguments of tool calls (see `Arguments`).
 
+    Other fields are passed over: clients send back what servers of every kind have put into an assistant's message.
+
     Raises:
-        MessageError: a role is unknown, a content is no text, or arguments are no JSON object.
+        MessageError: a role is unknown, a content is missing or no text, or arguments are no JSON object.
     """
     return [_message(message, f"messages.{i}") for i, message in enumerate(messages)]
 
@@ -40,6 +42,8 @@ def _message(message: dict[str, Any], at: str) -> dict[str, Any]:
     role = message.get("role")
     if role not in ROLES:
         raise MessageError(f"{at}.role", f"must be one of {', '.join(ROLES)}, not {role!r}")
+    if message.get("content") is None and (role != "assistant" or not message.get("tool_calls")):
+        raise MessageError(f"{at}.content", "is required, but beside an assistant's tool_calls")
     out: dict[str, Any] = {
         "role": "system" if role == "developer" else role,
         "content": _text(message.get("content"), f"{at}.content"),

@@ -2,16 +2,18 @@
 would hold to inexactly is written so that everything it allows is valid.
 
 The result allows a part of what the schema allows, never more. Inexact in llguidance 1.9 are: exclusive bounds of
-numbers (an integer bound itself is let through), names of further properties (`"\\u0061"` passes for another name than
-`"a"`), and `minProperties` (a name that is repeated counts twice).
+numbers (an integer bound itself is let through), numbers beyond 2**53, names of further properties (`"\\u0061"` passes
+for another name than `"a"`), and `minProperties` (a name that is repeated counts twice).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
+
+from diffusion_engine.chat.endless import endless
 
 Schema = dict[str, Any]
 Refusal = Callable[[Schema], str | None]
@@ -24,6 +26,9 @@ _UNSUPPORTED = (
 _ONE = ("items", "additionalItems", "additionalProperties")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_LARGEST = 2**53
+"""Up to here a double holds every whole number, and the grammar engine reads numbers as such."""
 _EXCLUSIVE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
 
 
@@ -39,18 +44,28 @@ class SchemaError(ValueError):
         self.path = path
 
 
-def enforceable(schema: Schema, path: str = "") -> Schema:
+def enforceable(schema: Schema) -> Schema:
     """The schema as the grammar engine needs it; see the module.
 
     Raises:
-        SchemaError: a keyword isn't supported.
+        SchemaError: a keyword or a number isn't supported, or no finite document satisfies a part of it.
     """
+    out = _enforceable(schema, "")
+    if (place := endless(schema, _children)) is not None:
+        raise SchemaError(place, "only a document without an end satisfies it")
+    return out
+
+
+def _enforceable(schema: Schema, path: str) -> Schema:
     for keyword in _UNSUPPORTED:
         if keyword in schema:
             raise SchemaError(path, f"the keyword {keyword!r} is not supported")
     if schema.get("uniqueItems"):
         raise SchemaError(path, "the keyword 'uniqueItems' is not supported")
-    out = _with_children(schema, path, enforceable)
+    for keyword in (*_NUMBERS, "const", "enum"):
+        if keyword in schema and (number := _inexact(schema[keyword], bound=keyword in _NUMBERS)) is not None:
+            raise SchemaError(path, f"{keyword!r} has {number}, which a double-precision number does not hold exactly")
+    out = _with_children(schema, path, _enforceable)
     if schema.get("minProperties", 0) > len(schema.get("required", ())):
         raise SchemaError(path, "the keyword 'minProperties' is supported up to the number of required properties")
     out.pop("minProperties", None)
@@ -112,10 +127,29 @@ def _with_children(schema: Schema, path: str, change: Callable[[Schema, str], Sc
     return out
 
 
+def _inexact(value: object, *, bound: bool) -> int | float | None:
+    """A number in a value that the grammar engine would read as another one."""
+    if isinstance(value, list | tuple):
+        return next((found for part in value if (found := _inexact(part, bound=bound)) is not None), None)
+    if isinstance(value, dict):
+        return _inexact(list(value.values()), bound=bound)
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) <= _LARGEST:
+        return None
+    return (
+        value
+        if bound or (isinstance(value, int) and (value.bit_length() > 1024 or int(float(value)) != value))
+        else None
+    )
+
+
 def _inside(schema: Schema, exclusive: str, inclusive: str, sign: int) -> int | float:
     """An inclusive bound a little inside an exclusive one, and within an inclusive one beside it."""
     bound = Decimal(str(schema[exclusive]))
-    if schema.get("type") == "integer" and bound == int(bound):
+    if step := schema.get("multipleOf"):
+        multiple = Decimal(str(step))
+        steps = (bound / multiple).to_integral_value(ROUND_FLOOR if sign > 0 else ROUND_CEILING)
+        inside = (steps + sign) * multiple
+    elif schema.get("type") == "integer" and bound == int(bound):
         inside = bound + sign
     else:
         # Six decimals of the bound or of the distance to the other end, whichever is finer.

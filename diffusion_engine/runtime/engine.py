@@ -137,6 +137,11 @@ class Engine:
         with self._wake:
             self._draining = True
 
+    def end_all(self) -> None:
+        """End every request that is in the engine, as at its stop."""
+        for request_id in list(self._listeners):
+            self.cancel(request_id, EndCause.SHUTDOWN)
+
     def stop(self) -> None:
         """End every request and the thread."""
         with self._wake:

@@ -60,7 +60,8 @@ class Sequence:
 
 
 _PACE_WEIGHT = 0.3
-"""Of the last step in the running mean that says how many steps fit before a deadline."""
+"""Of the last step in the running mean that says how many steps fit before a deadline. Steps that run a prompt tell
+nothing of those that follow, and don't count."""
 YIELDED_STEPS = 8
 """While a request of higher priority runs, the others take part in one step of this many: they don't starve."""
 
@@ -196,6 +197,7 @@ class Scheduler:
         batch = self._plan()
         if batch:
             before = self._clock()
+            decoding = all(sequence.statistics.prefilled is not None for sequence, _ in batch)
             logits = self._runner.run([Segment(step, sequence.table.pages) for sequence, step in batch])
             after = self._clock()
             readings = self._reader.read([step for _, step in batch], logits)
@@ -208,7 +210,7 @@ class Scheduler:
                 self._observe(sequence, step, own)
         took = self._clock() - started
         self.statistics.step_s += took
-        if batch:
+        if batch and decoding:
             self._pace_s += (took - self._pace_s) * (_PACE_WEIGHT if self._pace_s else 1.0)
         return self.take_events()
 
@@ -244,10 +246,12 @@ class Scheduler:
             elif (deadline := sequence.request.deadline_s) is not None:
                 left = sequence.statistics.submitted + deadline - now
                 passes = int(left / self._pace_s) if self._pace_s else 1 << 20
-                if left <= 0 or passes < 1:
+                # The pace is a guess: one that has had no pass gets one, and what refuses a pass counts for less.
+                if left <= 0 or (passes < 1 and sequence.statistics.forwards):
+                    self._pace_s *= 1.0 if left <= 0 else 1.0 - _PACE_WEIGHT
                     self._end(sequence, EndCause.DEADLINE)
                 else:
-                    sequence.decoder.hurry(passes, sequence.request.max_tokens - sequence.reply.tokens)
+                    sequence.decoder.hurry(max(1, passes), sequence.request.max_tokens - sequence.reply.tokens)
 
     def _admit(self) -> None:
         while self._waiting:

@@ -77,7 +77,7 @@ def first_fault(faults: Sequence[Mapping[str, Any]], body: object) -> tuple[Mapp
 
 def _path(fault: Mapping[str, Any], body: object) -> list[str]:
     path: list[str] = []
-    missing = fault["loc"][-1] if fault["type"] == "missing" else None
+    missing = fault["loc"][-1] if fault["type"] == "missing" and fault["loc"] else None
     for part in fault["loc"]:
         if isinstance(body, dict) and (part in body or part == missing):
             body = body.get(part)
@@ -111,6 +111,8 @@ async def answer_validation_error(request: Request, error: Exception) -> JSONRes
         message = f"{param} is not supported by this server"
     elif first["type"] == "json_invalid":
         param, message = None, f"the body is not valid JSON: {first.get('ctx', {}).get('error', first['msg'])}"
+    elif not first["loc"] and not isinstance(error.body, dict):
+        message = "the body must be a JSON object, sent with Content-Type: application/json"
     else:
         message = f"{param}: {reason}" if param else reason
     return await answer_api_error(request, ApiError(400, message, param=param, code=str(first["type"])))

@@ -15,6 +15,8 @@ from diffusion_engine.server.served_model import ServedModel
 
 DRAIN_S = 10
 """How long running requests may go on after SIGTERM, in seconds."""
+_WRITE_S = 2
+"""And how long it may take to write what ended."""
 
 
 class _Server(uvicorn.Server):
@@ -43,8 +45,11 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        if self._drain_until is not None and (self._model.engine.idle or time.monotonic() > self._drain_until):
-            return True
+        if self._drain_until is not None:
+            if self._model.engine.idle:
+                return True
+            if time.monotonic() > self._drain_until:
+                self._model.engine.end_all()  # and go on until their clients have been told
         return await super().on_tick(counter)
 
 
@@ -65,7 +70,7 @@ def serve(model: ServedModel, listener: socket.socket, access: Access) -> int:
         create_app(model, access),
         log_level="warning",
         access_log=False,
-        timeout_graceful_shutdown=DRAIN_S,  # to write what ended
+        timeout_graceful_shutdown=_WRITE_S,
         timeout_keep_alive=75,
     )
     # uvicorn raises the signal that stopped it once more when it is done; by then there is nothing left to stop.

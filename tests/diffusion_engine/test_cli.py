@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 
 from diffusion_engine import cli
 from diffusion_engine.runtime import Limits, RunnerKind, find_device
+from diffusion_engine.server import serving
 from diffusion_engine.server.app import create_app
 from diffusion_engine.server.served_model import Dtype, load_served_model
 from tests.diffusion_engine.tiny import write_checkpoint
@@ -37,9 +38,18 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
 
 
 @contextmanager
-def process(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(
+    folder: Path, *arguments: str, drain_s: float = serving.DRAIN_S
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The server as a process, and its URL from the line that it prints when it is ready."""
-    command = [sys.executable, "-m", "diffusion_engine.cli", "serve", "--model", str(folder), "--port", "0"]
+    program = f"""if True:
+        import sys
+        from diffusion_engine.cli import main
+        from diffusion_engine.server import serving
+        serving.DRAIN_S = {drain_s}
+        sys.exit(main())
+    """
+    command = [sys.executable, "-c", program, "serve", "--model", str(folder), "--port", "0"]
     running = subprocess.Popen(
         [*command, "--threads", "1", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -72,6 +82,22 @@ def test_it_serves_and_on_sigterm_lets_a_running_stream_end(checkpoint: Callable
             rest = [line for line in lines if line]
         assert rest[-1] == "data: [DONE]"
         assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] in ("length", "stop")
+        assert running.wait(15) == 0
+        assert running.stdout is not None
+        assert running.stdout.read() == ""
+
+
+def test_a_stream_that_runs_on_after_sigterm_is_ended_and_told_so(checkpoint: Callable[[str], Path]) -> None:
+    message = {"role": "user", "content": "hi"}
+    body = {"messages": [message], "max_tokens": 480, "temperature": 1, "stream": True}
+    with process(checkpoint("llama_draft"), drain_s=0.0) as (running, url):
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=20) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            running.send_signal(signal.SIGTERM)
+            rest = [line for line in lines if line]  # and the connection isn't cut
+        assert rest[-1] == "data: [DONE]"
+        assert json.loads(rest[-2].removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert running.wait(15) == 0
         assert running.stdout is not None
         assert running.stdout.read() == ""

@@ -100,3 +100,42 @@ def test_a_block_gets_two_passes_however_near_the_deadline_is(block_causal: Load
     statistics = result.end.statistics
     assert result.end.cause is EndCause.DEADLINE
     assert statistics.completion_tokens <= 16 * statistics.denoising / 2
+
+
+def test_the_passes_of_a_long_prompt_say_nothing_of_those_that_fit_before_a_deadline(causal: Loaded) -> None:
+    clock, runner = Ticking(), TorchRunner(causal.model, 64)
+    plain = runner.run
+
+    def slowly(segments):  # type: ignore[no-untyped-def]
+        clock.now += max(len(segment.step.tokens) for segment in segments)
+        return plain(segments)
+
+    runner.run = slowly  # type: ignore[method-assign]
+    scheduler = Scheduler(runner, 64, causal.tokenizer, Limits(), clock=clock)
+    request = causal.request([5, 6, 7], max_tokens=60, deadline_s=40.0)
+    before = run_one(scheduler, request).end.statistics
+    assert before.forwards > 2
+    for more in ({"max_tokens": 1}, {"prefill_only": True}):
+        run_one(scheduler, causal.request([i % 200 for i in range(200)], id="long", **more))  # type: ignore[arg-type]
+        again = run_one(scheduler, request).end.statistics
+        assert again.forwards >= before.forwards
+
+
+def test_a_pace_that_was_taken_too_slow_is_mended_by_the_requests_it_would_refuse(causal: Loaded) -> None:
+    clock, runner, slow = Ticking(), TorchRunner(causal.model, 64), [50.0]
+    plain = runner.run
+
+    def slowly(segments):  # type: ignore[no-untyped-def]
+        clock.now += slow[0]
+        return plain(segments)
+
+    runner.run = slowly  # type: ignore[method-assign]
+    scheduler = Scheduler(runner, 64, causal.tokenizer, Limits(), clock=clock)
+    run_one(scheduler, causal.request([1, 2, 3], max_tokens=12))
+    slow[0] = 1.0  # the machine is its own again
+    forwards = []
+    for _ in range(30):
+        statistics = run_one(scheduler, causal.request([5, 6, 7], max_tokens=60, deadline_s=20.0)).end.statistics
+        assert statistics.completion_tokens > 0
+        forwards.append(statistics.forwards)
+    assert forwards[-1] > 10 > forwards[0]

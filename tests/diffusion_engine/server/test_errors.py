@@ -14,6 +14,12 @@ from tests.diffusion_engine.server.conftest import Served
 
 USER = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def _strict(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": schema}}}
+
+
 BLAMED: list[tuple[dict[str, Any], str]] = [
     ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
     ({"diffusion": {"canvas_cache": "dual"}}, "diffusion.canvas_cache"),
@@ -21,6 +27,10 @@ BLAMED: list[tuple[dict[str, Any], str]] = [
     ({"diffusion": {"edit_threshold": 2}}, "diffusion.edit_threshold"),
     ({"diffusion": {"sub_block_length": 0}}, "diffusion.sub_block_length"),
     ({"n": 2}, "n"),
+    ({"messages": [{"role": "user"}]}, "messages.0.content"),
+    ({"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
+    (_strict({"const": 10**29 + 1}), "response_format"),
+    (_strict({"type": "object", "properties": {"x": {"$ref": "#"}}, "required": ["x"]}), "response_format"),
     ({"top_logprobs": 2}, "top_logprobs"),
     ({"logprobs": True, "tools": [TOOL]}, "logprobs"),
     ({"diffusing": True}, "diffusing"),
@@ -87,6 +97,16 @@ def test_a_body_that_is_no_json_is_a_400(served: Served) -> None:
     answer = httpx.post(f"{served.url}/v1/chat/completions", content=b"{", headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert "JSON" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+@pytest.mark.parametrize("body", [{}, {"content": b'{"messages": []}', "headers": {"content-type": "text/plain"}}])
+def test_a_body_that_is_missing_or_not_called_json_is_a_400(served: Served, path: str, body: dict[str, Any]) -> None:
+    answer = httpx.post(f"{served.url}/v1/{path}", **body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == (
+        "the body must be a JSON object, sent with Content-Type: application/json"
+    )
 
 
 def test_half_of_a_surrogate_pair_is_a_400(served: Served) -> None:
